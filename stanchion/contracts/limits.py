@@ -1,0 +1,70 @@
+"""Every number that somebody can run into, in one place; passing one is an error that names it, its value and the fix.
+
+Units stand last in the name. A tenant or a workflow may set another value where the documentation says so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+# --- payloads ---
+PAYLOAD_DEPTH: Final = 64  # nesting of arrays and objects; deeper values have brought parsers down
+PAYLOAD_VALUES: Final = 10_000_000  # values in one payload: stops a small value that unfolds without end
+INTEGER_MAX: Final = 2**53 - 1  # beyond it a double, and so JavaScript, rounds
+INLINE_BYTES: Final = 64 * KIB  # payload or result kept in the row; larger ones go by reference
+BLOB_BYTES: Final = 8 * MIB  # content-addressed blob in PostgreSQL
+ARTIFACT_BYTES: Final = 100 * MIB  # value sent to the artifact store as a whole; above it the author streams
+COMMAND_BYTES: Final = 64 * KIB  # payload inside a SubmitTask message
+MESSAGE_BYTES: Final = 1_000_000  # whole Kafka message: below the 1 MiB that brokers accept by default
+HTTP_BODY_BYTES: Final = BLOB_BYTES + 64 * KIB  # a request: one payload of blob size and what surrounds it
+
+# --- texts ---
+KEY_CHARACTERS: Final = 200  # idempotency keys, operation keys
+NAME_CHARACTERS: Final = 200  # workflows, nodes, artifacts
+QUEUE_CHARACTERS: Final = 64  # queue names are part of a topic name
+TENANT_CHARACTERS: Final = 64  # tenant names stand in every header and every log line
+TAGS: Final = 32  # tags of a task
+TAG_CHARACTERS: Final = 64  # one tag
+REASON_CHARACTERS: Final = 1_000  # why somebody cancelled, reopened, approved
+ERROR_CHARACTERS: Final = 4_000  # error text kept of one attempt; the rest is cut with a note
+HEADER_BYTES: Final = 4 * KIB  # one header of a message
+TRACE_CHARACTERS: Final = 55  # a W3C traceparent has exactly so many
+
+# --- shapes ---
+FAN_OUT_CHILDREN: Final = 100_000  # children of one fan-out
+FAN_OUT_CHUNK: Final = 5_000  # children inserted in one transaction, so that the first start before the last exist
+GRAPH_STEPS: Final = 2_000  # declared steps of a workflow
+OFFER_WINDOW: Final = 5_000  # offers of one queue that are out at once
+STEPS_IN_OFFER: Final = 64  # steps named by one ExecuteSteps message
+
+# --- priorities: higher goes first ---
+PRIORITY_MIN: Final = -100
+PRIORITY_MAX: Final = 100
+PRIORITY_DEFAULT: Final = 0
+
+# --- attempts and leases ---
+RETRIES: Final = 3  # so at most 4 counted attempts
+RETRIES_MAX: Final = 100
+LEASE_SECONDS: Final = 30.0
+LEASE_SECONDS_MIN: Final = 2.0  # below it a pause of the garbage collector costs the lease
+HEARTBEATS_PER_LEASE: Final = 3  # a lease outlives two lost heartbeats
+CANCEL_GRACE_SECONDS: Final = 30.0  # what a running step gets after a cancel before its lease is taken
+DRAIN_SECONDS: Final = 30.0  # what running steps get after SIGTERM
+REOFFER_SECONDS: Final = 5.0  # a ready step whose offer is older and that nobody leased is offered again
+UNKNOWN_DEADLINE_SECONDS: Final = 24 * 3600.0  # probing of an unknown operation, before a person decides
+CLOCK_SKEW_SECONDS: Final = 2.0  # a worker whose clock is further off is shown so
+
+# --- relay ---
+RELAY_TAKEOVER_SECONDS: Final = 2.0  # silence after which another relay takes a partition
+RELAY_BATCH: Final = 2_000  # outbox rows read at once
+
+# --- pages ---
+PAGE_ROWS: Final = 100
+PAGE_ROWS_MAX: Final = 1_000
+
+# --- times ---
+YEAR_MIN: Final = 1970
+YEAR_MAX: Final = 9999
