@@ -12,7 +12,7 @@ MIB: Final = 1024 * KIB
 
 # --- payloads ---
 PAYLOAD_DEPTH: Final = 64  # nesting of arrays and objects; deeper values have brought parsers down
-PAYLOAD_VALUES: Final = 10_000_000  # values in one payload: stops a small value that unfolds without end
+PAYLOAD_VALUES: Final = 4_000_000  # values in one payload: stops a small value that unfolds without end
 INTEGER_MAX: Final = 2**53 - 1  # beyond it a double, and so JavaScript, rounds
 INLINE_BYTES: Final = 64 * KIB  # payload or result kept in the row; larger ones go by reference
 BLOB_BYTES: Final = 8 * MIB  # content-addressed blob in PostgreSQL
