@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stanchion.embedded.endpoints import Endpoints, Overrides
     from stanchion.embedded.errors import EmbeddedError
-    from stanchion.embedded.server import External, Handle, Server
+    from stanchion.embedded.handle import External, Handle
+    from stanchion.embedded.server import Server
     from stanchion.embedded.supervisor import EmbeddedServers
 
 __all__ = ["EmbeddedError", "EmbeddedServers", "Endpoints", "External", "Handle", "Overrides", "Server"]
@@ -19,8 +20,8 @@ _HOMES = {
     "EmbeddedError": "errors",
     "EmbeddedServers": "supervisor",
     "Endpoints": "endpoints",
-    "External": "server",
-    "Handle": "server",
+    "External": "handle",
+    "Handle": "handle",
     "Overrides": "endpoints",
     "Server": "server",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-import logging
+import contextlib
 import os
 import shutil
 import signal
@@ -11,11 +11,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-from stanchion.embedded.errors import NOT_OURS, NOT_READY, EmbeddedError
+import psutil
+
+from stanchion.embedded.errors import NOT_READY, EmbeddedError
 from stanchion.embedded.ports import LOOPBACK, free_port, is_free
 from stanchion.embedded.processes import (
     Account,
@@ -30,8 +32,6 @@ from stanchion.embedded.processes import (
     spawn_gated,
 )
 from stanchion.embedded.state import StateFile
-
-_log = logging.getLogger("stanchion.embedded")
 
 _BIND_TRIES = 5
 _LOG_LIMIT_BYTES = 10 * 1024 * 1024
@@ -52,68 +52,6 @@ class Workspace:
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-
-class Handle(Protocol):
-    """What a test can do to a server, one process or several (Apache Kafka with three nodes)."""
-
-    supervise: bool
-
-    @property
-    def url(self) -> str:
-        """Where clients connect."""
-        ...
-
-    @property
-    def pid(self) -> int:
-        """The server's process id (of the first node). Raises EmbeddedError (`E-SERVER-07`) when it is not ours."""
-        ...
-
-    def kill(self, signal_number: int = signal.SIGKILL) -> None:
-        """Send a signal; after SIGKILL return once the process is gone."""
-        ...
-
-    def restart(self) -> None:
-        """Stop it when it still runs, start it on the same port, return when it is ready."""
-        ...
-
-    def wait_ready(self, seconds: float = 30.0) -> None:
-        """Return when it answers. Raises EmbeddedError (`E-SERVER-04`) when it does not within `seconds`."""
-        ...
-
-
-class External:
-    """A real server named by a variable: it has an address, and is not ours to kill."""
-
-    def __init__(self, url: str, variable: str) -> None:
-        self.url = url
-        self.supervise = False
-        self._variable = variable
-
-    @property
-    def pid(self) -> int:
-        """Raise EmbeddedError (`E-SERVER-07`)."""
-        raise self._not_ours()
-
-    def kill(self, signal_number: int = signal.SIGKILL) -> None:  # noqa: ARG002  # the signature is the protocol's
-        """Raise EmbeddedError (`E-SERVER-07`)."""
-        raise self._not_ours()
-
-    def restart(self) -> None:
-        """Raise EmbeddedError (`E-SERVER-07`)."""
-        raise self._not_ours()
-
-    def wait_ready(self, seconds: float = 30.0) -> None:
-        """Return at once: whoever runs the server answers for it."""
-
-    def _not_ours(self) -> EmbeddedError:
-        return EmbeddedError(
-            NOT_OURS,
-            "this server was not started here",
-            where=self._variable,
-            why="the variable names a real server, so none was embedded",
-            fix=f"unset {self._variable}",
-        )
 
 
 class Server(abc.ABC):
@@ -249,6 +187,22 @@ class Server(abc.ABC):
                     break  # it was not the port
             raise self._not_ready("it ended while it was starting")
 
+    def freeze(self) -> None:
+        """SIGSTOP the process and its children (PostgreSQL's backends are processes of their own)."""
+        self._send_tree(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT the process and its children."""
+        self._send_tree(signal.SIGCONT)
+
+    def hold(self) -> AbstractContextManager[bool]:
+        """Keep every other thread from starting or stopping it."""
+        return self._lock
+
+    def forget_port(self) -> None:
+        """Let the next start choose a new port: the old one may have been taken while nothing ran."""
+        self._port = None
+
     def stop(self) -> None:
         """End the process by its escalation; harmless when it does not run."""
         with self._lock:
@@ -260,6 +214,13 @@ class Server(abc.ABC):
         """Collect the exit code of a process that has ended."""
         if self._child is not None:
             self._child.wait(timeout=10)
+
+    def _send_tree(self, signal_number: int) -> None:
+        if self._record is None or not send(self._record, signal_number):
+            return
+        for child in psutil.Process(self._record.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.send_signal(signal_number)
 
     def _launch(self) -> None:
         self._rotate_log()

@@ -9,19 +9,22 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
 from stanchion.embedded import leftovers
+from stanchion.embedded.apache import ApacheKafka
 from stanchion.embedded.endpoints import DATABASE_VARIABLE, KAFKA_VARIABLE, REDIS_VARIABLE, Endpoints, Overrides
+from stanchion.embedded.handle import External, Handle
 from stanchion.embedded.postgres import Postgres
 from stanchion.embedded.processes import end_all
-from stanchion.embedded.server import External, Handle, Server, Workspace
+from stanchion.embedded.server import Server, Workspace
 from stanchion.embedded.state import RootLock, StateFile
 from stanchion.embedded.tansu import Tansu
+from stanchion.embedded.together import run_together
 from stanchion.embedded.valkey import Valkey
 
 _log = logging.getLogger("stanchion.embedded")
@@ -30,7 +33,7 @@ DEFAULT_ROOT = Path(".stanchion")
 KafkaKind = Literal["tansu", "apache", "apache-3"]
 
 _LOOK_SECONDS = 0.2
-_BACKOFF_SECONDS = (0.0, 0.2, 1.0, 5.0)
+_BACKOFF_SECONDS = (0.2, 0.5, 1.0, 5.0)
 
 
 class EmbeddedServers:
@@ -72,7 +75,9 @@ class EmbeddedServers:
         return postgres, kafka, valkey
 
     def _broker(self) -> Handle:
-        return Tansu(self._workspace)
+        if self._kind == "tansu":
+            return Tansu(self._workspace)
+        return ApacheKafka(self._workspace, size=3 if self._kind == "apache-3" else 1, cache=self._cache)
 
     @property
     def endpoints(self) -> Endpoints:
@@ -85,6 +90,9 @@ class EmbeddedServers:
         Ends the servers that an earlier, killed supervisor of this root has left. Raises EmbeddedError with the code
         of what went wrong (`E-SERVER-02` when another supervisor uses this root); nothing is left running then.
         """
+        parts = self._parts()
+        if not parts:
+            return self.endpoints  # all three are real servers
         self.root.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
         self._owner = os.getpid()
@@ -96,7 +104,9 @@ class EmbeddedServers:
             self._workspace.state.begin(self._workspace.run_id, ephemeral=self._ephemeral)
             self._watcher = self._start_watcher()
             atexit.register(self.stop)
-            self._start_all()
+            for server in self._servers():
+                server.forget_port()
+            run_together([part.start for part in parts], abort=self._workspace.closing)
         except BaseException:
             self.stop()
             raise
@@ -115,9 +125,12 @@ class EmbeddedServers:
             self._thread.join()
             self._thread = None
         servers = self._servers()
-        end_all([server.record for server in servers if server.record is not None])
-        for server in servers:
-            server.reap()
+        with contextlib.ExitStack() as held:
+            for server in servers:
+                held.enter_context(server.hold())  # a test's thread may be restarting one
+            end_all([server.record for server in servers if server.record is not None])
+            for server in servers:
+                server.reap()
         self._workspace.state.clear()
         self._stop_watcher()
         if self._ephemeral:
@@ -143,45 +156,30 @@ class EmbeddedServers:
     ) -> None:
         self.stop()
 
-    def _servers(self) -> list[Server]:
-        return [handle for handle in (self.postgres, self.kafka, self.valkey) if isinstance(handle, Server)]
+    def _parts(self) -> list[Server | ApacheKafka]:
+        """What is ours to start."""
+        handles = (self.postgres, self.kafka, self.valkey)
+        return [handle for handle in handles if isinstance(handle, Server | ApacheKafka)]
 
-    def _start_all(self) -> None:
-        failures: list[BaseException] = []
-        threads = [
-            threading.Thread(target=_guarded, args=(server.start, failures, self._workspace.closing), daemon=True)
-            for server in self._servers()
+    def _servers(self) -> list[Server]:
+        """The single processes."""
+        return [
+            server for part in self._parts() for server in (part.nodes if isinstance(part, ApacheKafka) else (part,))
         ]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        except BaseException:
-            # Ctrl-C while they start: wait until no thread can start another process, then stop() ends what there is.
-            self._workspace.closing.set()
-            for thread in threads:
-                thread.join()
-            raise
-        if failures:
-            raise failures[0]
 
     def _supervise(self) -> None:
-        deaths: dict[str, int] = {}
-        due: dict[str, float] = {}
         closing = self._workspace.closing
-        look = 0.0
+        deaths: dict[str, int] = {}
+        not_before: dict[str, float] = {}
         while not closing.wait(_LOOK_SECONDS):
-            look += _LOOK_SECONDS
             self._keep_watcher()
             for server in self._servers():
-                if server.is_running() or look < due.get(server.name, 0.0):
+                now = time.monotonic()
+                if server.is_running() or not server.supervise or now < not_before.get(server.name, 0.0):
                     continue
-                if not server.supervise:
-                    continue
-                deaths[server.name] = deaths.get(server.name, 0) + 1
-                step = min(deaths[server.name], len(_BACKOFF_SECONDS) - 1)
-                due[server.name] = look + _BACKOFF_SECONDS[step]
+                # A server that dies at once every time must not keep a core busy; one that lived is back at once.
+                died = deaths[server.name] = deaths.get(server.name, 0) + 1
+                not_before[server.name] = now + _BACKOFF_SECONDS[min(died, len(_BACKOFF_SECONDS)) - 1]
                 self._revive(server)
 
     def _revive(self, server: Server) -> None:
@@ -193,8 +191,13 @@ class EmbeddedServers:
             _log.exception("%s has died and could not be started again", server.name)
 
     def _start_watcher(self) -> subprocess.Popen[bytes]:
+        # From the root folder and with this package's own place first: the caller's folder may be removed, or hold
+        # modules that take the place of the standard ones.
+        home = str(Path(__file__).parents[2])
         return subprocess.Popen(
             [sys.executable, "-m", "stanchion.embedded.watcher", self.root, self._workspace.run_id, str(os.getpid())],
+            cwd="/",
+            env={**os.environ, "PYTHONPATH": home},
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -217,12 +220,3 @@ class EmbeddedServers:
             self._watcher.kill()  # a forked child of ours holds the pipe; nothing is left to be ended
             self._watcher.wait(timeout=5)
         self._watcher = None
-
-
-def _guarded(start: Callable[[], None], failures: list[BaseException], closing: threading.Event) -> None:
-    """Carry a failure out of its thread; the other servers then need not come up either."""
-    try:
-        start()
-    except BaseException as error:  # noqa: BLE001  # raised again by the thread that waits
-        failures.append(error)
-        closing.set()
