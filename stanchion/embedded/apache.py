@@ -7,10 +7,10 @@ import signal
 import subprocess
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from stanchion.embedded.apache_install import find_java, install
+from stanchion.embedded.apache_settings import LOG4J, Plan, server_properties
 from stanchion.embedded.errors import NOT_READY, EmbeddedError
 from stanchion.embedded.kafka_probe import probe
 from stanchion.embedded.ports import LOOPBACK, free_port, is_free
@@ -21,25 +21,6 @@ from stanchion.embedded.together import run_together
 _FORMAT_SECONDS = 60.0
 _CLUSTER_TRIES = 3
 
-_LOG4J = """<Configuration status="WARN">
-  <Appenders><Console name="out"><PatternLayout pattern="%d %p %c{1} %m%n"/></Console></Appenders>
-  <Loggers><Root level="WARN"><AppenderRef ref="out"/></Root></Loggers>
-</Configuration>
-"""
-
-
-@dataclass(slots=True)
-class _Plan:
-    """What the nodes of one cluster agree on before any of them starts."""
-
-    home: Path
-    cache: Path
-    size: int
-    cluster_id: str = ""
-    libs: Path = Path()
-    ports: dict[int, int] = field(default_factory=dict)
-    controller_ports: dict[int, int] = field(default_factory=dict)
-
 
 class ApacheNode(Server):
     """One broker that is also a controller; keeps its topics, records and offsets over restarts."""
@@ -47,7 +28,7 @@ class ApacheNode(Server):
     ending = (Stage(signal.SIGTERM, 8.0),)
     start_seconds = 90.0
 
-    def __init__(self, workspace: Workspace, plan: _Plan, node: int) -> None:
+    def __init__(self, workspace: Workspace, plan: Plan, node: int) -> None:
         super().__init__(workspace)
         self.name = f"kafka-{node}"
         self.node = node
@@ -64,7 +45,7 @@ class ApacheNode(Server):
 
     def folder(self) -> Path:
         """Its own folder in the cluster's."""
-        folder = self._plan.home / self.name
+        folder = self._plan.folder(self.node)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -82,8 +63,8 @@ class ApacheNode(Server):
 
     def prepare(self) -> None:
         """Write the settings of this run; format the storage on the first."""
-        self._properties().write_text(server_properties(self._plan, self.node, self.folder() / "data"), "utf-8")
-        if (self.folder() / "data" / "meta.properties").exists():
+        self._properties().write_text(server_properties(self._plan, self.node), "utf-8")
+        if (self._plan.data(self.node) / "meta.properties").exists():
             return
         command = [*_java(self._plan), "kafka.tools.StorageTool", "format"]
         command += ["-t", self._plan.cluster_id, "-c", str(self._properties())]
@@ -128,7 +109,7 @@ class ApacheKafka:
     def __init__(self, workspace: Workspace, *, size: int, cache: Path | None = None) -> None:
         home = workspace.root / "apache-kafka"
         self._workspace = workspace
-        self._plan = _Plan(home=home / f"cluster-{size}", cache=cache or home, size=size)
+        self._plan = Plan(home=home / f"cluster-{size}", cache=cache or home, size=size)
         self.nodes = tuple(ApacheNode(workspace, self._plan, node) for node in range(1, size + 1))
 
     @property
@@ -160,7 +141,7 @@ class ApacheKafka:
         self._plan.libs = install(self._plan.cache)
         self._plan.home.mkdir(parents=True, exist_ok=True)
         self._plan.cluster_id = _cluster_id(self._plan.home)
-        (self._plan.home / "log4j2.xml").write_text(_LOG4J, encoding="utf-8")
+        (self._plan.home / "log4j2.xml").write_text(LOG4J, encoding="utf-8")
         for remaining in reversed(range(_CLUSTER_TRIES)):
             self._assign_ports()
             try:
@@ -209,7 +190,7 @@ class ApacheKafka:
         return [*self._plan.ports.values(), *self._plan.controller_ports.values()]
 
 
-def _java(plan: _Plan) -> list[str]:
+def _java(plan: Plan) -> list[str]:
     # -UsePerfData: no file per process in /tmp.
     return [str(find_java()), "-XX:-UsePerfData", "-Djava.net.preferIPv4Stack=true", "-cp", f"{plan.libs}/*"]
 
@@ -221,41 +202,3 @@ def _cluster_id(home: Path) -> str:
         made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
         path.write_text(made if not made.startswith("-") else f"A{made[1:]}", encoding="ascii")
     return path.read_text(encoding="ascii")
-
-
-def server_properties(plan: _Plan, node: int, data: Path) -> str:
-    """Return the settings of one node as a `server.properties` text."""
-    port, controller = plan.ports[node], plan.controller_ports[node]
-    voters = ",".join(f"{other}@{LOOPBACK}:{where}" for other, where in sorted(plan.controller_ports.items()))
-    replicas, in_sync = (3, 2) if plan.size >= 3 else (1, 1)
-    settings = {
-        "process.roles": "broker,controller",
-        "node.id": node,
-        "controller.quorum.voters": voters,
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": data,
-        "default.replication.factor": replicas,
-        "min.insync.replicas": in_sync,
-        "offsets.topic.replication.factor": replicas,
-        "transaction.state.log.replication.factor": replicas,
-        "transaction.state.log.min.isr": in_sync,
-        "share.coordinator.state.topic.replication.factor": replicas,
-        "share.coordinator.state.topic.min.isr": in_sync,
-        # 50 partitions each otherwise: a slow first use.
-        "offsets.topic.num.partitions": 4,
-        "transaction.state.log.num.partitions": 4,
-        "num.partitions": 4,
-        # A topic that nobody created is a mistake that must be seen.
-        "auto.create.topics.enable": "false",
-        # Development sessions are 2 s; the broker refuses less than 6 s otherwise, and lets a first join wait 3 s.
-        "group.min.session.timeout.ms": 500,
-        "group.initial.rebalance.delay.ms": 0,
-        # A killed broker's leaders move within some 3 s instead of 9.
-        "broker.session.timeout.ms": 3_000,
-        "broker.heartbeat.interval.ms": 500,
-    }
-    return "".join(f"{name}={value}\n" for name, value in settings.items())

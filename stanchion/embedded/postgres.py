@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
 import psycopg
 from psycopg import sql
 
 from stanchion.embedded.errors import NOT_READY, EmbeddedError
 from stanchion.embedded.ports import LOOPBACK
 from stanchion.embedded.postgres_home import Home, find_home
-from stanchion.embedded.processes import Account, Stage, eventually
+from stanchion.embedded.processes import Account, Stage, eventually, pids_in_folder
 from stanchion.embedded.server import Server, Workspace, tail
 
 USER = "stanchion"
@@ -62,7 +63,7 @@ class Postgres(Server):
 
     def command(self) -> Sequence[str]:
         """The server with its settings on the command line, so that none is left behind in the data directory."""
-        settings = _settings(fsync=self._workspace.fsync)
+        settings = server_settings(fsync=self._workspace.fsync)
         return [
             str(self._place.binaries / "postgres"),
             "-D",
@@ -147,26 +148,20 @@ class Postgres(Server):
         They notice its death by themselves unless they are busy; after that they are killed, which is safe because
         nothing that they had not committed counts.
         """
-        if eventually(lambda: not self._orphans(), _ORPHAN_SECONDS):
+        if not eventually(lambda: not self._orphans(), _ORPHAN_SECONDS):
+            for pid in self._orphans():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            eventually(lambda: not self._orphans(), _ORPHAN_SECONDS)
+        if not self._orphans():
             (self.data / "postmaster.pid").unlink(missing_ok=True)  # its id may belong to another process by now
-            return
-        for process in self._orphans():
-            process.kill()
-        eventually(lambda: not self._orphans(), _ORPHAN_SECONDS)
 
-    def _orphans(self) -> list[psutil.Process]:
-        data = str(self.data)
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.name() == "postgres" and process.cwd() == data and process.status() != "zombie":
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
+    def _orphans(self) -> list[int]:
+        return pids_in_folder("postgres", self.data)
 
 
-def _settings(*, fsync: bool) -> dict[str, str]:
+def server_settings(*, fsync: bool) -> dict[str, str]:
+    """Return the settings by name; the same in a container."""
     durable = "on" if fsync else "off"
     return {
         "listen_addresses": LOOPBACK,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -108,6 +109,28 @@ def is_alive(record: ProcessRecord) -> bool:
         return False
 
 
+def pids_in_folder(program: str, folder: Path) -> list[int]:
+    """Return the live processes of this name whose working directory is `folder`."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.name() == program and process.cwd() == str(folder) and birth_of(process.pid) is not None:
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found
+
+
+def send_tree(record: ProcessRecord, signal_number: int) -> None:
+    """Send a signal to exactly this process and to all that descend from it."""
+    if not send(record, signal_number):
+        return
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(record.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.send_signal(signal_number)
+
+
 def spawn_gated(
     command: Sequence[str],
     *,
@@ -192,7 +215,7 @@ class _Ending:
         self._deadline = now + stage.seconds
         try:
             send(self.record, stage.signal)
-            send(self.record, signal.SIGCONT)  # a frozen process would keep the signal waiting for ever
+            send_tree(self.record, signal.SIGCONT)  # a frozen process would keep the signal waiting for ever
         except PermissionError:
             self.gave_up = True
             return False

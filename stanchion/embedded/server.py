@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import os
 import shutil
 import signal
@@ -14,8 +13,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
 
 from stanchion.embedded.errors import NOT_READY, EmbeddedError
 from stanchion.embedded.ports import LOOPBACK, free_port, is_free
@@ -29,6 +26,7 @@ from stanchion.embedded.processes import (
     open_gate,
     pause,
     send,
+    send_tree,
     spawn_gated,
 )
 from stanchion.embedded.state import StateFile
@@ -189,11 +187,13 @@ class Server(abc.ABC):
 
     def freeze(self) -> None:
         """SIGSTOP the process and its children (PostgreSQL's backends are processes of their own)."""
-        self._send_tree(signal.SIGSTOP)
+        if self._record is not None:
+            send_tree(self._record, signal.SIGSTOP)
 
     def thaw(self) -> None:
         """SIGCONT the process and its children."""
-        self._send_tree(signal.SIGCONT)
+        if self._record is not None:
+            send_tree(self._record, signal.SIGCONT)
 
     def hold(self) -> AbstractContextManager[bool]:
         """Keep every other thread from starting or stopping it."""
@@ -214,13 +214,6 @@ class Server(abc.ABC):
         """Collect the exit code of a process that has ended."""
         if self._child is not None:
             self._child.wait(timeout=10)
-
-    def _send_tree(self, signal_number: int) -> None:
-        if self._record is None or not send(self._record, signal_number):
-            return
-        for child in psutil.Process(self._record.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                child.send_signal(signal_number)
 
     def _launch(self) -> None:
         self._rotate_log()
