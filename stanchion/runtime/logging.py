@@ -1,0 +1,175 @@
+"""Logs: structlog, one line an event, JSON on stdout and something readable on a terminal.
+
+An event has a constant name (`telemetry.names.LogEvent`); what varies goes into fields. Ids are bound by context
+variables (`bind`), which do not cross into other threads by themselves. Nothing marked as secret gets through, and no
+object that is logged can make logging fail.
+"""
+
+from __future__ import annotations
+
+import logging as stdlib
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Literal, Protocol, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from stanchion.runtime.redaction import redact, redact_text
+from stanchion.telemetry.names import LogEvent
+
+Format = Literal["auto", "json", "pretty"]
+Level = Literal["debug", "info", "warning", "error", "critical"]
+
+_LEVELS: dict[str, int] = {
+    "debug": stdlib.DEBUG,
+    "info": stdlib.INFO,
+    "warning": stdlib.WARNING,
+    "error": stdlib.ERROR,
+    "critical": stdlib.CRITICAL,
+}
+
+# Libraries that talk a lot: their INFO is noise, and kafka's DEBUG costs more than the work.
+_QUIET = {"kafka": "error", "uvicorn": "warning", "asyncio": "warning", "rq": "warning", "redis": "warning"}
+
+
+class Log(Protocol):
+    """A logger whose event names are checked by the type checker."""
+
+    def debug(self, event: LogEvent, **fields: Any) -> Any:
+        """For whoever looks into one case."""
+
+    def info(self, event: LogEvent, **fields: Any) -> Any:
+        """What an operator reads when all is well."""
+
+    def warning(self, event: LogEvent, **fields: Any) -> Any:
+        """Passes by itself, but somebody may want to know."""
+
+    def error(self, event: LogEvent, **fields: Any) -> Any:
+        """Somebody must look."""
+
+    def critical(self, event: LogEvent, **fields: Any) -> Any:
+        """The process ends."""
+
+    def bind(self, **fields: Any) -> Log:
+        """The same logger with fields on every line."""
+
+
+def get_logger(**fields: Any) -> Log:
+    """A logger, with `fields` on every line; cheap, and usable before `configure_logging`."""
+    return cast("Log", structlog.get_logger(**fields))
+
+
+def configure_logging(
+    *,
+    format: Format = "auto",
+    level: Level = "info",
+    service: str = "",
+    instance: str = "",
+    stream: TextIO | None = None,
+) -> None:
+    """Set up logging for this process; what libraries log by the standard library is led into the same lines."""
+    out = stream or sys.stdout
+    pretty = format == "pretty" or (format == "auto" and out.isatty())
+    fixed = {key: value for key, value in (("service", service), ("instance", instance)) if value and not pretty}
+    processors: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        _Fixed(fixed),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        _redacted,
+        structlog.dev.ConsoleRenderer(timestamp_key="time", colors=out.isatty()) if pretty else _json_line,
+    ]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
+        logger_factory=lambda *_: _Writer(out),
+        cache_logger_on_first_use=False,  # a logger made at import must see what is configured later
+    )
+    _lead_in_libraries(level)
+
+
+@contextmanager
+def bind(**fields: Any) -> Iterator[None]:
+    """Put fields on every line of this thread (or task) within the block."""
+    with structlog.contextvars.bound_contextvars(**fields):
+        yield
+
+
+class _Fixed:
+    def __init__(self, fields: dict[str, str]) -> None:
+        self.fields = fields
+
+    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        for key, value in self.fields.items():
+            event.setdefault(key, value)
+        return event
+
+
+def _redacted(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return cast("EventDict", redact(dict(event)))
+
+
+def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+    import orjson
+
+    try:
+        return orjson.dumps(event).decode()
+    except TypeError:  # an integer beyond 64 bits, or half a surrogate pair
+        return orjson.dumps({ascii(key)[1:-1]: _writable(value) for key, value in event.items()}).decode()
+
+
+def _writable(value: Any) -> Any:
+    import orjson
+
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return ascii(value)
+    return value
+
+
+class _Writer:
+    """Writes whole lines. A reader that went away (a closed pipe) must not stop the work that is logged."""
+
+    _lock = threading.Lock()
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def msg(self, line: str) -> None:
+        with self._lock, suppress(OSError, ValueError):
+            self.stream.write(line + "\n")
+            self.stream.flush()
+
+    debug = info = warning = error = critical = msg
+
+
+class _Bridge(stdlib.Handler):
+    """Leads records of the standard library's logging into structlog."""
+
+    def emit(self, record: stdlib.LogRecord) -> None:
+        try:
+            log = get_logger(library=record.name)
+            method = {"WARNING": log.warning, "ERROR": log.error, "CRITICAL": log.critical, "DEBUG": log.debug}
+            fields: dict[str, Any] = {"message": redact_text(record.getMessage())}
+            if record.exc_info and record.exc_info[0] is not None:
+                fields["exc_info"] = record.exc_info
+            method.get(record.levelname, log.info)("foreign.log", **fields)
+        except Exception as error:  # noqa: BLE001 - the standard library's own rule: a log line never breaks its caller
+            sys.stderr.write(f"a log line of {record.name} was lost: {type(error).__name__}\n")
+
+
+def _lead_in_libraries(level: Level) -> None:
+    root = stdlib.getLogger()
+    for handler in list(root.handlers):
+        if isinstance(handler, _Bridge):
+            root.removeHandler(handler)
+    root.addHandler(_Bridge())
+    root.setLevel(max(_LEVELS[level], stdlib.INFO))
+    for name, quiet in _QUIET.items():
+        stdlib.getLogger(name).setLevel(max(_LEVELS[level], _LEVELS[quiet]))
