@@ -148,14 +148,14 @@ class Graph(_Frozen):
         """The graph of `to_json`, also after a way through jsonb."""
         return cls.model_validate(value)
 
-    def digest(self) -> str:
-        """SHA-256 (64 hex digits) over the canonical JSON, without the wording of schemas."""
+    def digest(self) -> bytes:
+        """SHA-256 (32 bytes) over the canonical JSON, without the wording of schemas."""
         plain = self.to_json()
         for node in plain["nodes"]:
             node["input_schema"] = _bare(node["input_schema"])
             node["result_schema"] = _bare(node["result_schema"])
         try:
-            return payload.digest(payload.check(plain)).hex()
+            return payload.digest(payload.check(plain))
         except Unprocessable as error:
             raise ValueError(f"the graph of {self.name} is not plain JSON: {error}") from error
 

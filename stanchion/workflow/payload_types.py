@@ -1,0 +1,119 @@
+"""Which types may cross a process, and the pydantic adapters that carry them, built once for each type.
+
+JSON types, dataclasses, pydantic models, TypedDict, enums, dates, UUID, Decimal and unions of these have one JSON form.
+What has none (bytes, open files, functions), or one whose order may differ in another process (sets), is refused while
+the workflow is defined: found at run time it would fail a task after its work was done.
+"""
+
+from __future__ import annotations
+
+from collections import abc
+from collections.abc import Iterator
+from typing import Any, Final, TypeVar, get_args, get_origin
+
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation
+
+from stanchion.workflow.type_fitter import members, named, plain
+
+__all__ = ["Unsendable", "adapter", "json_schema", "prove_sendable"]
+
+_LAZY: Final = (
+    abc.Iterator,
+    abc.Generator,
+    abc.AsyncIterator,
+    abc.AsyncGenerator,
+    abc.AsyncIterable,
+    abc.Iterable,
+    abc.Awaitable,
+    abc.Coroutine,
+)
+# By name and type: int | float and float | int are equal, but their schemas are not, and whose came first must not
+# depend on the order of imports.
+_ADAPTERS: dict[tuple[str, Any], TypeAdapter[Any]] = {}
+
+
+class Unsendable(Exception):  # noqa: N818 - a finding, which becomes an error with a place
+    """Why a type can't be sent, and what to do instead."""
+
+    def __init__(self, why: str, fix: str) -> None:
+        super().__init__(why)
+        self.why = why
+        self.fix = fix
+
+
+def adapter(kind: Any) -> TypeAdapter[Any]:
+    """The adapter of this type; raises what pydantic raises for a type that it can't handle."""
+    key = (named(kind), kind)
+    try:
+        found = _ADAPTERS.get(key)
+    except TypeError:  # metadata that can't be hashed
+        return TypeAdapter(kind)
+    if found is None:
+        found = _ADAPTERS[key] = TypeAdapter(kind)
+    return found
+
+
+def json_schema(kind: Any, *, result: bool) -> dict[str, Any]:
+    """The JSON schema of what is sent (`result`) or taken."""
+    return adapter(kind).json_schema(mode="serialization" if result else "validation")
+
+
+def prove_sendable(kind: Any) -> None:
+    """Raise Unsendable unless values of this type have one JSON form."""
+    _refuse_lazy(kind)
+    try:
+        schemas = [json_schema(kind, result=result) for result in (True, False)]
+    except PydanticUndefinedAnnotation as error:
+        raise Unsendable(
+            f"it names {error.name!r}, which is not defined yet", f"define {error.name} before the step"
+        ) from None
+    except PydanticInvalidForJsonSchema as error:
+        raise Unsendable(_first_line(error), "use a dataclass or a pydantic model of JSON types") from None
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
+        raise Unsendable(_first_line(error), _remedy(kind, error)) from None
+    for schema in schemas:
+        for path, fault, fix in _faults(schema, ""):
+            raise Unsendable(f"{path or named(kind)} {fault}", fix)
+
+
+def _refuse_lazy(kind: Any) -> None:
+    for member in members(kind):
+        origin = get_origin(member) or member
+        if isinstance(origin, TypeVar):
+            raise Unsendable(f"{named(member)} is a type variable, so nobody knows what crosses", "name the type")
+        if origin in _LAZY:
+            raise Unsendable(f"{named(member)} has no end that is known", "use list[...]")
+        if get_origin(member) is not None:
+            for inner in get_args(member):
+                if isinstance(inner, type) or get_origin(inner) or isinstance(inner, TypeVar):
+                    _refuse_lazy(inner)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0].rstrip(".")
+
+
+def _remedy(kind: Any, error: Exception) -> str:
+    if "typing_extensions.TypedDict" in str(error):
+        return "from typing_extensions import TypedDict"
+    return f"make {named(plain(kind))} a dataclass or a pydantic model, or pass what identifies it"
+
+
+def _faults(schema: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    """Where a schema holds something without one JSON form: path, fault, fix."""
+    if not isinstance(schema, dict):
+        return
+    if schema.get("format") == "binary":
+        yield path, "is bytes, which JSON does not have", "use str (base64), or an artifact"
+    if schema.get("uniqueItems"):
+        yield path, "is a set, whose order differs between processes", "use list[...]"
+    for key in ("properties", "$defs"):
+        for name, inner in (schema.get(key) or {}).items():
+            prefix = name if key == "$defs" else f"{path}.{name}".lstrip(".")
+            yield from _faults(inner, prefix)
+    for key in ("items", "additionalProperties", "not", "contains"):
+        yield from _faults(schema.get(key), f"{path}[]" if key == "items" else path)
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        for inner in schema.get(key) or ():
+            yield from _faults(inner, path)

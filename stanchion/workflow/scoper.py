@@ -1,0 +1,120 @@
+"""In which fan-outs each step stands: its scope, and whether all it depends on can be seen from there."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from stanchion.workflow.faults import refusal
+from stanchion.workflow.linker import Links
+from stanchion.workflow.step import AnyStep
+
+__all__ = ["Scope", "deepest", "guess", "place"]
+
+Scope: TypeAlias = tuple[str, ...]
+
+
+def deepest(step: AnyStep, scopes: dict[str, Scope]) -> AnyStep | None:
+    """The predecessor inside more fan-outs than all others: the one that a join closes; None if there is none."""
+    first = max(step.after, key=lambda one: len(scopes[one.name]), default=None)
+    if first is None or not scopes[first.name]:
+        return None
+    depth = len(scopes[first.name])
+    return first if sum(len(scopes[one.name]) == depth for one in step.after) == 1 else None
+
+
+def guess(step: AnyStep, scopes: dict[str, Scope]) -> Scope:
+    """The scope as far as it is known while steps are still being defined; `place` has the last word."""
+    longest = max((scopes[one.name] for one in step.after), key=len, default=())
+    if step.options.each:
+        return (*longest, step.name)
+    return longest[:-1] if step.options.join else longest
+
+
+def place(links: Links) -> dict[str, Scope]:
+    """The scope of every step; raises Rejected E-JOIN-03, E-WIRE-04 or E-WIRE-09."""
+    scopes: dict[str, Scope] = {}
+    for step in links.order:
+        scopes[step.name] = _scope(step, links, scopes)
+    for name, (child, join) in links.spawns.items():
+        closed = deepest(join, scopes)
+        if closed is None or scopes[closed.name] != scopes[child.name] or scopes[join.name] != scopes[name]:
+            raise refusal(
+                "E-WIRE-09",
+                f"{join.name} does not join what {name} spawns",
+                join.where,
+                why=f"it must come after {child.name}, or after a step that follows {child.name} in the same branch",
+                fix=f"after={child.name} in {join.name}",
+            )
+    return scopes
+
+
+def _scope(step: AnyStep, links: Links, scopes: dict[str, Scope]) -> Scope:
+    name = step.name
+    if name in links.chooser:
+        return scopes[links.chooser[name].name]
+    if name in links.spawner:
+        return (*scopes[links.spawner[name].name], name)
+    if not step.after:
+        return ()
+    if step.options.each:
+        return (*scopes[step.after[0].name], name)
+    if step.options.join:
+        closed = deepest(step, scopes)
+        if closed is None:
+            raise _nothing_to_join(step, scopes)
+        scope, others = scopes[closed.name][:-1], [one for one in step.after if one is not closed]
+    else:
+        scope, others = max((scopes[one.name] for one in step.after), key=len), list(step.after)
+    for one in others:
+        _check_visible(step, one, scope, links, scopes)
+    return scope
+
+
+def _nothing_to_join(step: AnyStep, scopes: dict[str, Scope]) -> Exception:
+    inside = [one.name for one in step.after if scopes[one.name]]
+    if not inside:
+        return refusal(
+            "E-JOIN-03",
+            f"{step.name}() has join= but none of its predecessors is inside a fan-out",
+            step.where,
+            fix=f"each=True in {step.after[0].name}, or remove join=: a step waits for all its predecessors anyway",
+        )
+    return refusal(
+        "E-JOIN-03",
+        f"{step.name}() would join {' and '.join(inside)} at once",
+        step.where,
+        why="a join closes one fan-out, behind one step of it",
+        fix=f"bring them together inside the branch first: a step after=({', '.join(inside)}), and join that one",
+    )
+
+
+def _check_visible(step: AnyStep, one: AnyStep, scope: Scope, links: Links, scopes: dict[str, Scope]) -> None:
+    """Refuse a predecessor of another branch, and one that may still run while the branch has begun."""
+    inner = scopes[one.name]
+    if inner == scope:
+        return
+    if scope[: len(inner)] == inner:
+        opener = scope[len(inner)]
+        if one.name in links.before(links.steps[opener]):
+            return
+        raise refusal(
+            "E-WIRE-04",
+            f"{step.name}() runs in each branch of {opener} but waits for {one.name}, which is outside of it",
+            step.where,
+            why=f"{one.name} may still run when the branches have started: nothing makes {opener} wait for it",
+            fix=f"put {one.name} before {opener}, or wait for it after the join",
+        )
+    raise refusal(
+        "E-WIRE-04",
+        f"{step.name}() can't see into the branches of {inner[len(_common(inner, scope))]} to {one.name}",
+        step.where,
+        why="there is one result for each branch, not one",
+        fix=f'join them first: @….step(after={one.name}, join="all")',
+    )
+
+
+def _common(one: Scope, other: Scope) -> Scope:
+    count = 0
+    while count < min(len(one), len(other)) and one[count] == other[count]:
+        count += 1
+    return one[:count]

@@ -1,0 +1,140 @@
+"""Whether what one step returns fits what the next one takes; and how a type is named in a message.
+
+A value crosses as JSON and is built anew for the step that takes it. So containers are compared by what they hold (a
+list may arrive as a tuple, and list[Sub] as list[Base]), and a bool, which JSON keeps apart, never becomes a number.
+Beyond that the rules are those of a type checker.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import abc
+from datetime import date, datetime
+from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, get_args, get_origin, is_typeddict
+
+import typing_extensions
+
+__all__ = ["element_of", "fits", "members", "named", "plain", "with_none"]
+
+_ARRAYS: Final = (list, tuple, abc.Sequence, abc.MutableSequence)
+_OBJECTS: Final = (dict, abc.Mapping, abc.MutableMapping)
+_ANYTHING: Final = (Any, object)
+
+
+def plain(kind: Any) -> Any:
+    """`kind` without Annotated, alias names and the old spelling of None."""
+    while True:
+        if get_origin(kind) in (Annotated, typing_extensions.Required, typing_extensions.NotRequired):
+            kind = get_args(kind)[0]
+        elif hasattr(kind, "__value__") and hasattr(kind, "__type_params__"):  # type X = ..., of 3.12
+            kind = kind.__value__
+        else:
+            return type(None) if kind is None else kind
+
+
+def members(kind: Any) -> tuple[Any, ...]:
+    """The members of a union, flat; a single type is a union of one."""
+    kind = plain(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        return tuple(inner for member in get_args(kind) for inner in members(member))
+    return (kind,)
+
+
+def with_none(kind: Any) -> Any:
+    """`kind | None`."""
+    return Union[kind, None]  # noqa: UP007 - built at run time, from things that may lack the | operator
+
+
+def element_of(kind: Any) -> tuple[Any] | None:
+    """The type of one item, in a tuple of one, when `kind` is a list, a Sequence or a tuple[T, ...]; else None."""
+    kind = plain(kind)
+    origin = get_origin(kind) or kind
+    if not _is_a(origin, _ARRAYS):
+        return None
+    args = get_args(kind)
+    if origin is tuple:
+        return (args[0],) if len(args) == 2 and args[1] is Ellipsis else None
+    return (args[0] if args else Any,)
+
+
+def fits(given: Any, wanted: Any) -> bool:
+    """Whether every value of type `given` can be taken as `wanted`."""
+    given_members, wanted_members = members(given), members(wanted)
+    return all(any(_one_fits(one, other) for other in wanted_members) for one in given_members)
+
+
+def _one_fits(given: Any, wanted: Any) -> bool:
+    if wanted in _ANYTHING or given is Any or given == wanted:
+        return True
+    if isinstance(given, NewType):
+        return fits(given.__supertype__, wanted)
+    if get_origin(given) is Literal:
+        return _literal_fits(given, wanted)
+    inner = element_of(given)
+    if inner is not None or get_origin(given) is tuple:
+        return _array_fits(given, inner, wanted)
+    if is_typeddict(given):
+        return (get_origin(wanted) or wanted) in _OBJECTS and fits(Any, (get_args(wanted) or (Any, Any))[1])
+    origin, other = get_origin(given) or given, get_origin(wanted) or wanted
+    if _is_a(origin, _OBJECTS) and _is_a(other, _OBJECTS):
+        return _args_fit(get_args(given) or (Any, Any), get_args(wanted) or (Any, Any))
+    if get_origin(given) or get_origin(wanted):
+        return origin == other and _args_fit(get_args(given), get_args(wanted))
+    return _class_fits(given, wanted)
+
+
+def _class_fits(given: Any, wanted: Any) -> bool:
+    if given is int and wanted is float:
+        return True
+    if (given is bool and wanted is not bool) or (given is datetime and wanted is date):
+        return False  # subclasses in Python, other things in JSON
+    return isinstance(given, type) and isinstance(wanted, type) and not is_typeddict(wanted) and _is_a(given, (wanted,))
+
+
+def _literal_fits(given: Any, wanted: Any) -> bool:
+    if get_origin(wanted) is Literal:
+        allowed = [(type(value), value) for value in get_args(wanted)]
+        return all((type(value), value) in allowed for value in get_args(given))
+    return all(_one_fits(type(value), wanted) for value in get_args(given))
+
+
+def _array_fits(given: Any, inner: tuple[Any] | None, wanted: Any) -> bool:
+    outer = element_of(wanted)
+    if outer is not None:
+        items = inner if inner is not None else get_args(given)
+        return all(fits(item, outer[0]) for item in items)
+    return get_origin(wanted) is tuple and inner is None and _args_fit(get_args(given), get_args(wanted))
+
+
+def _args_fit(given: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
+    return len(given) == len(wanted) and all(fits(one, other) for one, other in zip(given, wanted, strict=True))
+
+
+def _is_a(kind: Any, parents: tuple[Any, ...]) -> bool:
+    try:
+        return isinstance(kind, type) and any(kind is parent or issubclass(kind, parent) for parent in parents)
+    except TypeError:  # protocols that are not for run time
+        return False
+
+
+def named(kind: Any) -> str:
+    """`kind` as its author would write it: Url, list[Page], Draft | None."""
+    if isinstance(kind, str):
+        return repr(kind)
+    if len(members(kind)) > 1:
+        return " | ".join(named(member) for member in members(kind))
+    kind = plain(kind)
+    if kind is type(None):
+        return "None"
+    if kind is Ellipsis:
+        return "..."
+    if isinstance(kind, NewType | TypeVar):
+        return str(kind.__name__)
+    args = get_args(kind)
+    if get_origin(kind) is Literal:
+        return f"Literal[{', '.join(repr(value) for value in args)}]"
+    if args:
+        return f"{named(get_origin(kind))}[{', '.join(named(arg) for arg in args)}]"
+    if isinstance(kind, type):
+        return kind.__qualname__.rpartition("<locals>.")[2]
+    return str(getattr(kind, "_name", None) or kind).removeprefix("typing.")
