@@ -23,7 +23,7 @@ USER = "stanchion"
 DATABASE = "stanchion"
 
 _INITDB_SECONDS = 60.0
-_ORPHAN_SECONDS = 5.0
+_ORPHAN_SECONDS = 1.0
 
 
 class Postgres(Server):

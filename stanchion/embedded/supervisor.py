@@ -6,8 +6,6 @@ import atexit
 import contextlib
 import logging
 import os
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -26,6 +24,7 @@ from stanchion.embedded.state import RootLock, StateFile
 from stanchion.embedded.tansu import Tansu
 from stanchion.embedded.together import run_together
 from stanchion.embedded.valkey import Valkey
+from stanchion.embedded.watching import Watcher
 
 _log = logging.getLogger("stanchion.embedded")
 
@@ -61,7 +60,7 @@ class EmbeddedServers:
         self._workspace = Workspace(self.root, uuid.uuid4().hex[:12], StateFile(self.root), fsync=fsync)
         self._lock = RootLock(self.root)
         self._owner = 0
-        self._watcher: subprocess.Popen[bytes] | None = None
+        self._watcher = Watcher(self.root, self._workspace.run_id)
         self._thread: threading.Thread | None = None
         self.postgres, self.kafka, self.valkey = self._handles()
 
@@ -102,11 +101,12 @@ class EmbeddedServers:
                 leftovers.refuse_foreign_content(self.root)
             leftovers.end_leftovers(self.root)
             self._workspace.state.begin(self._workspace.run_id, ephemeral=self._ephemeral)
-            self._watcher = self._start_watcher()
+            self._watcher.start()
             atexit.register(self.stop)
             for server in self._servers():
                 server.forget_port()
             run_together([part.start for part in parts], abort=self._workspace.closing)
+            self._watcher.wait_ready()
         except BaseException:
             self.stop()
             raise
@@ -132,7 +132,7 @@ class EmbeddedServers:
             for server in servers:
                 server.reap()
         self._workspace.state.clear()
-        self._stop_watcher()
+        self._watcher.stop()
         if self._ephemeral:
             leftovers.remove_all(self.root)
         self._lock.release()
@@ -172,7 +172,7 @@ class EmbeddedServers:
         deaths: dict[str, int] = {}
         not_before: dict[str, float] = {}
         while not closing.wait(_LOOK_SECONDS):
-            self._keep_watcher()
+            self._watcher.keep()
             for server in self._servers():
                 now = time.monotonic()
                 if server.is_running() or not server.supervise or now < not_before.get(server.name, 0.0):
@@ -189,34 +189,3 @@ class EmbeddedServers:
         except Exception:  # noqa: BLE001  # the top of the supervisor's loop
             # Whatever it is, the other servers still need their supervisor; the next look tries again.
             _log.exception("%s has died and could not be started again", server.name)
-
-    def _start_watcher(self) -> subprocess.Popen[bytes]:
-        # From the root folder and with this package's own place first: the caller's folder may be removed, or hold
-        # modules that take the place of the standard ones.
-        home = str(Path(__file__).parents[2])
-        return subprocess.Popen(
-            [sys.executable, "-m", "stanchion.embedded.watcher", self.root, self._workspace.run_id, str(os.getpid())],
-            cwd="/",
-            env={**os.environ, "PYTHONPATH": home},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def _keep_watcher(self) -> None:
-        if self._watcher is not None and self._watcher.poll() is not None:
-            self._watcher = self._start_watcher()
-
-    def _stop_watcher(self) -> None:
-        if self._watcher is None:
-            return
-        assert self._watcher.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._watcher.stdin.close()
-        try:
-            self._watcher.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self._watcher.kill()  # a forked child of ours holds the pipe; nothing is left to be ended
-            self._watcher.wait(timeout=5)
-        self._watcher = None

@@ -7,6 +7,7 @@ when the *thread* that started the child ends, is cleared when the child changes
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -22,6 +23,8 @@ _LOOK_SECONDS = 1.0
 def await_end(supervisor: int) -> None:
     """Return when the supervisor is gone. A forked child may hold the pipe open, so its process is watched too."""
     watched: list[int] = [sys.stdin.fileno()]
+    with contextlib.suppress(BrokenPipeError):  # the supervisor may be gone already
+        os.write(sys.stdout.fileno(), b"ready\n")
     if hasattr(os, "pidfd_open"):
         try:
             watched.append(os.pidfd_open(supervisor))
