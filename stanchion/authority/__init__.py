@@ -1,0 +1,1 @@
+"""Typed calls of the database's functions, one module an aggregate. PostgreSQL decides; this package asks."""

@@ -92,6 +92,11 @@ def hit(name: str, **context: object) -> None:
             _act(rule)
 
 
+def armed(*names: str) -> bool:
+    """True when any of `names` is armed: a caller may then take a slower path that has the place between two steps."""
+    return bool(_armed) and any(name in _armed for name in names)
+
+
 def configure(profile: Literal["dev", "production"], environ: Mapping[str, str] | None = None) -> None:
     """Arm what the environment names; raises Unprocessable E-CONF-03 for what does not exist.
 

@@ -1,0 +1,30 @@
+"""The state machines, each defined once.
+
+From each definition come: the code's `StrEnum`, the CHECK constraints and the trigger body in the database, the
+diagram and table in `docs/reference/states.md`, and the generated test matrix in `tests/state`.
+"""
+
+from .attempt import ATTEMPT, AttemptState
+from .barrier import BARRIER, BarrierState
+from .machine import Machine, Transition
+from .run import RUN, RunState
+from .step import STEP, StepState
+from .task import TASK, TaskState
+
+MACHINES: tuple[Machine, ...] = (TASK, RUN, STEP, ATTEMPT, BARRIER)
+
+__all__ = [
+    "ATTEMPT",
+    "BARRIER",
+    "MACHINES",
+    "RUN",
+    "STEP",
+    "TASK",
+    "AttemptState",
+    "BarrierState",
+    "Machine",
+    "RunState",
+    "StepState",
+    "TaskState",
+    "Transition",
+]

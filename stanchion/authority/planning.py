@@ -1,0 +1,123 @@
+"""Expansion of fan-outs: reads the list, plans the branches, inserts them in chunks so that the first start before the last exist."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import orjson
+
+from stanchion.contracts import limits
+from stanchion.db.engine import Database
+from stanchion.workflow import planner
+from stanchion.workflow.graph import Graph
+
+from . import blobs
+from .workflows import Workflows
+
+
+class Due(NamedTuple):
+    """A fan-out that waits for its next branches, from `next_index` on."""
+
+    tenant_id: UUID
+    run_id: UUID
+    fan_id: UUID
+    next_index: int
+    node: str
+    workflow: str
+    workflow_version: int
+    outer_fan: UUID | None
+    idx: int
+    round: int
+    sources: list[UUID] | None
+    feeds: list[UUID] | None
+    input: Any
+    input_blob: bytes | None
+    retry_of: UUID | None
+
+
+class Planning:
+    """The planner's hands: under the orchestrator's login."""
+
+    def __init__(self, database: Database, workflows: Workflows) -> None:
+        self.database = database
+        self.workflows = workflows
+
+    def due(self, limit: int) -> list[Due]:
+        """Fan-outs to expand, oldest first."""
+        return [Due._make(r) for r in self.database.read("SELECT * FROM stanchion.due_expansions(%s)", (limit,))]
+
+    def expand(self, due: Due) -> str:
+        """Insert the next chunk of a fan-out; returns what the database said (expanded, taken, gone, winding down)."""
+        graph = self.workflows.get(due.workflow, due.workflow_version)
+        items = self._items(due)
+        opener = graph.node(due.node)
+        place = planner.Place(due.tenant_id, due.run_id, due.outer_fan, due.idx, due.round, priority=0)
+        fan = planner.FanOut(due.fan_id, place, opener, len(items), self._held(due))
+        barriers, gather_ids = self._gathers(graph, fan, due)
+        feeds = [i for (_, joined), i in gather_ids.items() if joined == opener.name]
+        template = planner.child_template(graph, fan, feeds)
+        chunk = items[due.next_index : due.next_index + limits.FAN_OUT_CHUNK]
+        steps: list[dict[str, Any]] | None = None
+        if template is None:
+            steps, inner = self._branches(graph, fan, due, chunk, gather_ids)
+            barriers = barriers + inner
+        return self._expand(due, chunk if template else None, template, steps, barriers, due.next_index + len(chunk), len(items))
+
+    def _expand(self, due: Due, items: Sequence[Any] | None, template: dict[str, Any] | None, steps: list[dict[str, Any]] | None, barriers: list[dict[str, Any]], upto: int, total: int) -> str:
+        def text(value: Any) -> str | None:
+            return None if value is None else orjson.dumps(value).decode()
+
+        rows = self.database.call(
+            "expand",
+            "SELECT stanchion.expand(%s, %s, %s::text::jsonb, %s::text::jsonb, %s::text::jsonb, %s::text::jsonb, %s, %s, %s)",
+            (due.fan_id, due.next_index, text(items), text(template), text(steps), text(barriers), upto, total, self._steps_in_offer(due)),
+        )
+        return str(rows[0][0])
+
+    def _branches(self, graph: Graph, fan: planner.FanOut, due: Due, chunk: Sequence[Any], gather_ids: dict[tuple[str, str], UUID]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        known = self._known(graph, fan, due)
+        plans = [planner.plan_branch(graph, fan, due.next_index + n, item, gather_ids, known) for n, item in enumerate(chunk)]
+        return [s for p in plans for s in p.steps], [b for p in plans for b in p.barriers]
+
+    def _items(self, due: Due) -> list[Any]:
+        if due.sources:
+            body, blob = self.database.read("SELECT * FROM stanchion.read_value(%s, %s)", (due.tenant_id, due.sources[0]))[0]
+            value = body if blob is None else blobs.unpack_trusted(blob)
+        else:
+            value = due.input if due.input_blob is None else blobs.read(self.database, due.tenant_id, due.input_blob)
+        return list(value)
+
+    def _held(self, due: Due) -> dict[str, UUID]:
+        if not due.feeds:
+            return {}
+        rows = self.database.read("SELECT * FROM stanchion.nodes_of(%s)", (due.feeds,))
+        return {node: step_id for step_id, node in rows}
+
+    def _gathers(self, graph: Graph, fan: planner.FanOut, due: Due) -> tuple[list[dict[str, Any]], dict[tuple[str, str], UUID]]:
+        if due.next_index == 0:
+            return planner.gathers(graph, fan)
+        rows = self.database.read("SELECT * FROM stanchion.gathers_of(%s)", (due.fan_id,))
+        # a join and the step that it joins stand in the graph; the barrier has the join, or for an end the step itself
+        pairs = {j.name: (j.name, x.name) for j, x in planner.joins_of(graph, fan.opener)}
+        pairs |= {x.name: ("", x.name) for x in planner.ends_of(graph, fan.opener)}
+        return [], {pairs[node]: barrier_id for barrier_id, node in rows}
+
+    def _known(self, graph: Graph, fan: planner.FanOut, due: Due) -> dict[str, UUID]:
+        names = planner.outer_names(graph, fan.opener.scope)
+        found: dict[str, UUID] = {}
+        place: tuple[UUID | None, int] | None = (due.outer_fan, due.idx)
+        while names and place is not None:
+            rows = self.database.read("SELECT node, step_id FROM stanchion.find_steps(%s, %s, %s, %s, %s)", (due.tenant_id, due.run_id, place[0], place[1], names))
+            found |= {node: step_id for node, step_id in rows if node not in found}
+            names = [n for n in names if n not in found]
+            if place[0] is None:
+                break
+            outer = self.database.read("SELECT * FROM stanchion.place_of(%s)", (place[0],))
+            place = (outer[0][0], outer[0][1]) if outer else None
+        return found
+
+    def _steps_in_offer(self, due: Due) -> int:
+        rows = self.database.read("SELECT stanchion.steps_in_offer(%s, %s, %s)", (due.workflow, due.workflow_version, due.node))
+        return int(rows[0][0])

@@ -1,0 +1,136 @@
+"""Submission: a task with its first plan, in one transaction; many of them in one transaction when they come together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+import orjson
+
+from stanchion.contracts import payload
+from stanchion.contracts.commands import SubmitTask
+from stanchion.contracts.ids import new_id
+from stanchion.db.engine import Database
+from stanchion.errors import Unprocessable
+from stanchion.workflow import planner
+
+from . import blobs
+from .workflows import Workflows
+
+Via = Literal["http", "kafka"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One submission and where it comes from. `message_id` makes a repeated message the same task."""
+
+    tenant_id: UUID
+    command: SubmitTask
+    via: Via
+    by: str
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a request: `created`, `duplicate` (the same task as before) or `conflict` (same key, another payload)."""
+
+    outcome: Literal["created", "duplicate", "conflict"]
+    task_id: UUID
+    run_id: UUID
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request worked out as rows; what can be refused has been refused."""
+
+    task: dict[str, Any]
+    plan: planner.Plan
+    blob: tuple[UUID, bytes, int, bytes] | None
+
+
+def prepare(workflows: Workflows, request: Request) -> Prepared:
+    """Plan a request; raises Rejected for an unknown workflow, or an input that its first steps don't take."""
+    command = request.command
+    graph = workflows.get(command.workflow, command.version)
+    task_input: Any = {} if command.input is None else command.input
+    _check_input(graph_name=graph.name, roots=graph.roots(), task_input=task_input)
+    task_id, run_id = new_id(), new_id()
+    inline, sha256, packed, size = blobs.pack(task_input, "$.input")
+    place = planner.Place(request.tenant_id, run_id, priority=command.priority)
+    plan = planner.first_plan(graph, place, inline)
+    if sha256 is not None:
+        for step in plan.steps:
+            if "input" in step:
+                step["input_blob"] = sha256.hex()
+    for row in (*plan.steps, *plan.barriers):
+        row["task_id"] = str(task_id)
+    digest = payload.digest(_identity(command, graph.name))
+    task = {
+        "tenant_id": str(request.tenant_id),
+        "task_id": str(task_id),
+        "run_id": str(run_id),
+        "workflow": graph.name,
+        "workflow_version": graph.version,
+        "idempotency_key": command.idempotency_key,
+        "payload_digest": digest.hex(),
+        "input": inline,
+        "input_blob": sha256.hex() if sha256 else None,
+        "priority": command.priority,
+        "tags": list(command.tags),
+        "goal": command.goal,
+        "constraints": command.constraints,
+        "deadline_at": command.deadline.isoformat() if command.deadline else None,
+        "submitted_via": request.via,
+        "submitted_by": request.by,
+        "open": plan.open,
+        "message_id": request.message_id,
+    }
+    return Prepared(task, plan, (request.tenant_id, sha256, size, packed) if sha256 and packed else None)
+
+
+def _identity(command: SubmitTask, workflow: str) -> Any:
+    """What must be equal for a key to mean the same task. A version that was not asked for is not part of it."""
+    body = command.model_dump(mode="json", exclude={"idempotency_key"})
+    return body | {"workflow": workflow}
+
+
+def _check_input(*, graph_name: str, roots: Sequence[Any], task_input: Any) -> None:
+    wanted = {p.name: p.required for n in roots for p in n.params if p.source == "input"}
+    if not isinstance(task_input, dict):
+        raise Unprocessable("E-DATA-12", f"the input of {graph_name} is an object of its first steps' arguments", where="$.input", fix=f"send {{{', '.join(sorted(wanted))}}}")
+    missing = sorted(name for name, required in wanted.items() if required and name not in task_input)
+    unknown = sorted(set(task_input) - set(wanted))
+    if missing or unknown:
+        raise Unprocessable(
+            "E-DATA-12",
+            f"the input of {graph_name} " + " and ".join([f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(map(repr, unknown))}, which no first step takes"] * bool(unknown)),
+            where="$.input",
+            fix=f"send exactly: {', '.join(sorted(wanted)) or 'nothing'}",
+        )
+
+
+class Submission:
+    """Accepts tasks, singly or in batches."""
+
+    def __init__(self, database: Database, workflows: Workflows) -> None:
+        self.database = database
+        self.workflows = workflows
+
+    def submit(self, prepared: Sequence[Prepared]) -> list[Answer]:
+        """Accept a batch in one transaction; an answer for each, in order."""
+        if not prepared:
+            return []
+        blobs.put(self.database, [p.blob for p in prepared if p.blob])
+        tasks = [p.task | {"ord": n} for n, p in enumerate(prepared)]
+        steps = [s for p in prepared for s in p.plan.steps]
+        barriers = [b for p in prepared for b in p.plan.barriers]
+        rows = self.database.call(
+            "submit",
+            "SELECT ord, outcome, task_id, run_id, state FROM stanchion.submit(%s::text::jsonb, %s::text::jsonb, %s::text::jsonb)",
+            (orjson.dumps(tasks).decode(), orjson.dumps(steps).decode(), orjson.dumps(barriers).decode() if barriers else None),
+        )
+        return [Answer(*r[1:]) for r in rows]

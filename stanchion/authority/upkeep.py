@@ -1,0 +1,51 @@
+"""Upkeep: what the orchestrator's loops ask of the database. Each call is a set of compare-and-set transactions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from uuid import UUID
+
+from stanchion.contracts import limits
+from stanchion.db.engine import Database
+
+
+class Waiting(NamedTuple):
+    """What there is to do right now."""
+
+    expansions: bool
+    timers: bool
+    leases: bool
+    offers: bool
+    runs: list[UUID]
+    barriers: list[UUID]
+
+
+class Upkeep:
+    """Under the orchestrator's login; any number of replicas may call at once."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def waiting(self) -> Waiting:
+        """One cheap look for all loops."""
+        return Waiting._make(self.database.read("SELECT * FROM stanchion.work_waiting()")[0])
+
+    def fire_timers(self, limit: int = 500) -> int:
+        """Do what is due; returns how many timers were looked at."""
+        return int(self.database.call("timers", "SELECT stanchion.fire_timers(%s)", (limit,))[0][0])
+
+    def reap(self, limit: int = 500) -> dict[UUID, str]:
+        """Take back expired leases; returns the new state of each step."""
+        return dict(self.database.call("reap", "SELECT * FROM stanchion.reap(%s)", (limit,)))  # type: ignore[arg-type]  # rows of two columns
+
+    def offer(self, window: int = limits.OFFER_WINDOW, batch: int = 2_000) -> int:
+        """Offer what waits behind a full window, and again what nobody leased."""
+        return int(self.database.call("offer", "SELECT stanchion.offer_ready(%s, %s, %s)", (window, batch, int(limits.REOFFER_SECONDS * 1000)))[0][0])
+
+    def sweep_run(self, run_id: UUID, grace_ms: int, limit: int = 5_000) -> str:
+        """One chunk of winding a run down: sweeping, waiting (for what runs), ended, or taken (by another replica)."""
+        return str(self.database.call("sweep_run", "SELECT stanchion.sweep_run(%s, %s, %s)", (run_id, limit, grace_ms))[0][0])
+
+    def sweep_barrier(self, barrier_id: UUID, limit: int = 5_000) -> int:
+        """Cancel branches that a decided join left over; returns how many steps."""
+        return int(self.database.call("sweep_barrier", "SELECT stanchion.sweep_barrier(%s, %s)", (barrier_id, limit))[0][0])

@@ -1,0 +1,42 @@
+-- purpose: trigger functions that refuse what any caller might get wrong and that are not rendered from a state machine
+-- transition: none
+-- fenced by: they are the fence
+-- locks: fenced_rows takes the step rows of what it checks, by step id
+CREATE FUNCTION fenced_rows() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_steps uuid[];
+BEGIN
+  SELECT array_agg(DISTINCT step_id) INTO v_steps FROM new_rows WHERE fence IS NOT NULL;
+  IF v_steps IS NULL THEN RETURN NULL; END IF;
+  -- FOR NO KEY UPDATE: the writer holds, or gets, the step's row lock, so that the lease can't move before commit
+  PERFORM FROM step s WHERE s.step_id = ANY (v_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
+  -- a scalar subquery is one index probe a row whatever the statistics say; an anti-join was planned as a scan of everything
+  IF EXISTS (SELECT FROM new_rows n WHERE n.fence IS NOT NULL
+             AND n.fence IS DISTINCT FROM (SELECT s.fence FROM step s WHERE s.step_id = n.step_id AND s.tenant_id = n.tenant_id)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('a row of %s names a fence that is not the current one', TG_TABLE_NAME);
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('%s is append-only: %s is refused', TG_TABLE_NAME, TG_OP);
+END $$;
+
+CREATE FUNCTION result_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- a result is accepted once; the one thing that may still be learned of it is that it came too late for its barrier
+  IF (NEW.tenant_id, NEW.step_id, NEW.fence, NEW.body, NEW.blob) IS DISTINCT FROM (OLD.tenant_id, OLD.step_id, OLD.fence, OLD.body, OLD.blob) OR (OLD.late AND NOT NEW.late) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'a result is immutable';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  -- one writer a tenant at a time, so that every entry hashes the one before it
+  PERFORM pg_advisory_xact_lock(hashtextextended('audit:' || NEW.tenant_id::text, 0));
+  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id ORDER BY a.audit_id DESC LIMIT 1);
+  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(concat_ws(E'\x1f', NEW.tenant_id, NEW.at AT TIME ZONE 'UTC', NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
+  RETURN NEW;
+END $$;

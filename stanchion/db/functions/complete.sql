@@ -1,0 +1,60 @@
+-- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker
+-- transition: step leased|running -> succeeded; attempt -> succeeded
+-- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
+-- locks: steps by id, then slots, barriers, held steps, runs, tasks
+CREATE FUNCTION complete(p_worker uuid, p_steps uuid[], p_fences bigint[], p_bodies jsonb[], p_blobs bytea[],
+  p_tenants uuid[], p_definitions text[], p_queues text[], p_room int, p_ttl_ms int) RETURNS SETOF leased
+LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz;
+  v_done uuid[];
+  v_arrivals arrival[];
+  v_settled uuid[];
+  v_ready uuid[];
+  v_more uuid[];
+  v_mine uuid[];
+BEGIN
+  PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
+  v_now := clock();
+  WITH u AS (
+    UPDATE step s SET state = 'succeeded', version = s.version + 1, attempts = s.attempts + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
+    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    RETURNING s.tenant_id, s.step_id, s.run_id, s.feeds, s.idx, s.fence, s.version, s.counts, old.state = 'leased' AS fresh, array_position(p_steps, s.step_id) AS i
+  ), r AS (
+    INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT u.tenant_id, u.step_id, u.fence, p_bodies[u.i], p_blobs[u.i] FROM u
+  ), a AS (
+    -- an attempt that is open belongs to the current fence, so these are exactly those of u
+    UPDATE attempt t SET state = 'succeeded', ended_at = v_now, counted = true, started_at = coalesce(t.started_at, t.granted_at)
+    WHERE t.step_id = ANY (p_steps) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL
+  ), e AS (
+    INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at)
+    SELECT u.tenant_id, u.run_id, u.step_id, k.kind, u.version, u.fence, v_now FROM u CROSS JOIN (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE u.fresh OR k.kind = 'StepSucceeded'
+  )
+  SELECT array_agg(u.step_id), array_agg(u.run_id) FILTER (WHERE u.counts),
+    (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, (v.idx / 64) % 16 AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
+  INTO v_done, v_settled, v_arrivals FROM u;
+  IF v_arrivals IS NOT NULL THEN
+    SELECT a.o_ready, a.o_settled INTO v_ready, v_more FROM arrive(v_arrivals, v_done) a;
+    v_settled := coalesce(v_settled, '{}') || v_more;
+    IF cardinality(v_ready) > 0 THEN
+      -- what became ready goes to the worker that is here, when it serves it: no trip through the broker
+      SELECT array_agg(x.step_id) INTO v_mine FROM (
+        SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_ready) AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
+          AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants)) ORDER BY s.step_id LIMIT p_room) x;
+      PERFORM make_ready(ARRAY(SELECT u FROM unnest(v_ready) u WHERE u <> ALL (coalesce(v_mine, '{}'))));
+    END IF;
+  END IF;
+  PERFORM settle_runs(v_settled);
+  RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+    FROM unnest(v_done) d(id);
+  IF v_mine IS NOT NULL THEN
+    RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, v_mine, p_ttl_ms, p_room);
+    -- what the lease left out (its run was paused meanwhile) must still be found by others
+    PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
+  END IF;
+  IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
+    PERFORM refuse(p_worker, ARRAY(SELECT u FROM unnest(p_steps) u WHERE u <> ALL (coalesce(v_done, '{}'))),
+      ARRAY(SELECT p_fences[x.n] FROM unnest(p_steps) WITH ORDINALITY x(u, n) WHERE x.u <> ALL (coalesce(v_done, '{}')) ORDER BY x.n), 'complete');
+  END IF;
+END $$;

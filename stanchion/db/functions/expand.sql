@@ -1,0 +1,40 @@
+-- purpose: insert the next branches of a fan-out, one step a branch, and with the first of them the joins that wait for all
+-- transition: births: step ready, barrier waiting
+-- fenced by: the fan-out's row lock and the due row's cursor, so that two planners never insert a branch twice
+-- locks: the fan-out's step, its run for share (so that it can't begin to wind down unseen), then only new rows
+CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int, p_each int) RETURNS text
+LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  f step;
+  v_room int;
+  v_empty arrival[];
+  v_counts int;
+BEGIN
+  SELECT * INTO f FROM step x WHERE x.step_id = p_fan AND x.state = 'waiting' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand';
+    RETURN 'gone';
+  END IF;
+  UPDATE timer t SET version = p_next, due_at = v_now WHERE t.target_id = p_fan AND t.kind = 'expand' AND t.version = p_first;
+  IF NOT FOUND THEN RETURN 'taken'; END IF;
+  PERFORM FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running') FOR SHARE;
+  IF NOT FOUND THEN RETURN 'winding down'; END IF;
+  v_empty := insert_barriers(p_barriers);
+  IF p_first = 0 THEN
+    INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
+    VALUES (f.tenant_id, f.run_id, f.step_id, 'FanExpanding', f.version, v_now, jsonb_build_object('children', p_total, 'template', p_template));
+  END IF;
+  IF p_steps IS NOT NULL THEN
+    PERFORM insert_plan(p_steps, NULL);
+    v_counts := (SELECT count(*) FROM jsonb_to_recordset(p_steps) AS x(counts boolean) WHERE x.counts);
+    IF v_counts > 0 THEN UPDATE run r SET open = r.open + v_counts WHERE r.run_id = f.run_id; END IF;
+  ELSIF p_items IS NOT NULL THEN
+    v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
+      ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NOT NULL LIMIT 5000) x) END;
+    PERFORM expand_children(f, p_first, p_items, p_template, v_room, p_each);
+  END IF;
+  IF p_next >= p_total THEN DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand'; END IF;
+  PERFORM spread(v_empty, '{}');
+  RETURN 'expanded';
+END $$;

@@ -1,0 +1,25 @@
+-- purpose: put steps that just became ready where workers find them: a row in ready, and an offer while the queue's window has room
+-- transition: none (the caller made them ready)
+-- fenced by: the caller
+-- locks: none beyond the rows it inserts
+CREATE FUNCTION make_ready(p_steps uuid[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  IF p_steps IS NULL THEN RETURN; END IF;
+  WITH s AS MATERIALIZED (
+    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority
+    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state = 'ready'
+  ), q AS MATERIALIZED (
+    -- one in 64 looks at the window itself; the others only at whether a backlog waits
+    SELECT x.queue, queue_has_room(x.queue, x.sample) AS room FROM (SELECT s.queue, bool_or(get_byte(uuid_send(s.step_id), 14) % 64 = 0) AS sample FROM s GROUP BY s.queue) x
+  ), r AS (
+    INSERT INTO ready (step_id, tenant_id, workflow, workflow_version, node, queue, priority, offers, since, offered_at)
+    SELECT s.step_id, s.tenant_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, CASE WHEN q.room THEN 1 ELSE 0 END, v_now, CASE WHEN q.room THEN v_now END
+    FROM s JOIN q ON q.queue = s.queue
+  )
+  INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
+  SELECT outbox_partition_of(s.step_id), s.tenant_id, 'stanchion.workers.' || s.queue || '.commands.v1', s.step_id::text, 'ExecuteSteps', s.run_id::text,
+         jsonb_build_object('workflow', s.workflow, 'version', s.workflow_version, 'node', s.node, 'steps', jsonb_build_array(s.step_id))::text
+  FROM s JOIN q ON q.queue = s.queue WHERE q.room;
+END $$;

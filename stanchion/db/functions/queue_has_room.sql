@@ -1,0 +1,10 @@
+-- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window of 5,000 is not full
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION queue_has_room(p_queue text, p_sample boolean) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  IF EXISTS (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at IS NULL) THEN RETURN false; END IF;
+  IF NOT p_sample THEN RETURN true; END IF;
+  RETURN (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at IS NOT NULL LIMIT 5000) x) < 5000;
+END $$;

@@ -1,0 +1,7 @@
+-- purpose: a step's result for the planner: the list behind a fan-out, or where it is stored
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT r.body, b.body FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
+$$;

@@ -1,0 +1,29 @@
+-- purpose: reopen failed steps while their run is live and their barrier holds: one more attempt each, with the same or edited input
+-- transition: step failed -> ready
+-- fenced by: the step's state and its run being live
+-- locks: steps by id, then barriers by id
+CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  v_done uuid[];
+BEGIN
+  PERFORM FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant ORDER BY s.step_id FOR NO KEY UPDATE;
+  v_now := clock();
+  WITH u AS (
+    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input)
+    WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.fan_id IS NOT NULL
+      AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id)
+      AND EXISTS (SELECT FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.on_failed = 'hold' AND b.state = 'waiting')
+    RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds
+  ), e AS (
+    INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
+    SELECT u.tenant_id, u.run_id, u.step_id, 'StepReopened', u.version, v_now, p_actor, jsonb_build_object('reason', p_reason, 'edited', p_input IS NOT NULL) FROM u
+  ), b AS (
+    UPDATE barrier b SET failed = b.failed - x.n FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f AND b.on_failed = 'hold' AND b.state = 'waiting'
+  )
+  SELECT array_agg(u.step_id) INTO v_done FROM u;
+  IF v_done IS NULL THEN RETURN; END IF;
+  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
+  PERFORM make_ready(v_done);
+  RETURN QUERY SELECT unnest(v_done);
+END $$;

@@ -1,0 +1,22 @@
+-- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
+-- transition: task failed|cancelled -> accepted; births: run, steps, barriers
+-- fenced by: the task's state
+-- locks: the task
+CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
+LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  t task;
+BEGIN
+  SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-TASK-01 there is no such task'; END IF;
+  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-TASK-04 a task that is %s is not retried', t.state); END IF;
+  v_now := clock();
+  INSERT INTO run (tenant_id, run_id, task_id, number, workflow, workflow_version, state, open, retry_of, created_at, updated_at) VALUES (p_tenant, p_run, p_task, t.runs + 1, t.workflow, t.workflow_version, 'created', p_open, t.run_id, v_now, v_now);
+  UPDATE task x SET state = 'accepted', version = x.version + 1, run_id = p_run, runs = x.runs + 1, ended_at = NULL, reason = NULL, updated_at = v_now, deadline_at = NULL WHERE x.task_id = p_task;
+  INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
+  VALUES (p_tenant, p_run, 'TaskRetried', t.version + 1, v_now, p_actor, jsonb_build_object('task', p_task, 'run', t.runs + 1, 'retry_of', t.run_id, 'workflow', t.workflow, 'workflow_version', t.workflow_version, 'kept', p_kept));
+  PERFORM insert_plan(p_steps, p_barriers);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.retry', p_task::text, jsonb_build_object('run', p_run));
+  RETURN p_run;
+END $$;

@@ -1,0 +1,30 @@
+-- purpose: wind a run down: cancel what has not started, take what outlived its grace, end the run when nothing is open any more
+-- transition: step pending|ready|retry_wait|waiting -> cancelled, leased|running -> cancelled after the grace; run cancelling -> failed|cancelled
+-- fenced by: the run being in cancelling
+-- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then the run, then the task
+CREATE FUNCTION sweep_run(p_run uuid, p_limit int, p_grace_ms int) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  r run;
+  v_seen uuid[];
+  v_ids uuid[];
+  v_grace_over boolean;
+BEGIN
+  IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_run::text, 0)) THEN RETURN 'taken'; END IF;
+  SELECT * INTO r FROM run x WHERE x.run_id = p_run AND x.state = 'cancelling';
+  IF NOT FOUND THEN RETURN 'ended'; END IF;
+  v_grace_over := r.updated_at + p_grace_ms * interval '1 ms' < clock();
+  SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state IN ('pending', 'ready', 'retry_wait', 'waiting') OR (v_grace_over AND y.state IN ('leased', 'running'))) INTO v_seen, v_ids
+  FROM (SELECT s.step_id, s.state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
+  IF v_ids IS NOT NULL THEN PERFORM cancel_steps(v_ids, r.reason); END IF;
+  IF v_seen IS NOT NULL THEN
+    UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
+    RETURN 'sweeping';
+  END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running')) THEN
+    -- start over from the first step: rows that were locked were passed over, and what runs may have become ready again
+    UPDATE run x SET swept_to = NULL WHERE x.run_id = p_run;
+    RETURN 'waiting';
+  END IF;
+  PERFORM end_run(p_run);
+  RETURN 'ended';
+END $$;

@@ -1,0 +1,11 @@
+-- purpose: one cheap look for the orchestrator's loops: which of them have something to do
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= clock() AND t.kind = 'expand'), EXISTS (SELECT FROM timer t WHERE t.due_at <= clock() AND t.kind <> 'expand'),
+    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < clock()),
+    EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < clock() - interval '5 s'),
+    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' LIMIT 100),
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND b.rest = 'cancel' LIMIT 100)
+$$;

@@ -1,0 +1,86 @@
+"""Who may do what in the database: one login a service, each with the least it needs."""
+
+from __future__ import annotations
+
+OWNER = "stanchion_owner"
+ENGINE = "stanchion_engine"
+"""Owns the functions that work across tenants; nobody logs in as it."""
+
+TASK_SERVICE = "stanchion_task_service"
+ORCHESTRATOR = "stanchion_orchestrator"
+RELAY = "stanchion_relay"
+WORKER = "stanchion_worker"
+DASHBOARD = "stanchion_dashboard"
+LOGINS = (TASK_SERVICE, ORCHESTRATOR, RELAY, WORKER, DASHBOARD)
+
+EVERYONE = LOGINS
+
+FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
+    "clock": EVERYONE,
+    "get_workflow": EVERYONE,
+    "tenant_by_name": EVERYONE,
+    # the worker's login has nothing but these
+    "lease": (WORKER,),
+    "complete": (WORKER,),
+    "complete_with_plan": (WORKER,),
+    "fail": (WORKER,),
+    "give_back": (WORKER,),
+    "renew": (WORKER,),
+    "find_ready": (WORKER,),
+    "find_steps": (WORKER, ORCHESTRATOR),
+    "worker_seen": (WORKER,),
+    "note_durations": (WORKER,),
+    "put_blobs": (WORKER, TASK_SERVICE),
+    "get_blob": (WORKER,),
+    "results_page": (WORKER,),
+    "results_counts": (WORKER,),
+    "register_workflow": (WORKER, TASK_SERVICE),
+    "bury": (WORKER, TASK_SERVICE, ORCHESTRATOR),
+    # the one door for people and programs
+    "submit": (TASK_SERVICE,),
+    "cancel_task": (TASK_SERVICE,),
+    "pause_task": (TASK_SERVICE,),
+    "reopen_steps": (TASK_SERVICE,),
+    "open_barrier": (TASK_SERVICE,),
+    "retry_task": (TASK_SERVICE,),
+    "authenticate": (TASK_SERVICE, ORCHESTRATOR),
+    "signing_key_of": (TASK_SERVICE,),
+    "create_tenant": (TASK_SERVICE,),
+    "create_key": (TASK_SERVICE,),
+    "create_signing_key": (TASK_SERVICE,),
+    "post": (TASK_SERVICE,),
+    "read_blob": (TASK_SERVICE, ORCHESTRATOR),
+    "drain_worker": (TASK_SERVICE,),
+    # the loops that keep runs moving
+    "work_waiting": (ORCHESTRATOR,),
+    "due_expansions": (ORCHESTRATOR,),
+    "nodes_of": (ORCHESTRATOR,),
+    "gathers_of": (ORCHESTRATOR,),
+    "place_of": (ORCHESTRATOR,),
+    "steps_in_offer": (ORCHESTRATOR,),
+    "expand": (ORCHESTRATOR,),
+    "read_value": (ORCHESTRATOR,),
+    "fire_timers": (ORCHESTRATOR,),
+    "reap": (ORCHESTRATOR,),
+    "offer_ready": (ORCHESTRATOR,),
+    "sweep_run": (ORCHESTRATOR,),
+    "sweep_barrier": (ORCHESTRATOR,),
+    "recount_barrier": (ORCHESTRATOR,),
+    "outbox_lag": (RELAY, ORCHESTRATOR, TASK_SERVICE),
+    "relay_tick": (RELAY,),
+    "relay_read": (RELAY,),
+    "relay_sent": (RELAY,),
+    "relay_park": (RELAY,),
+}
+
+READABLE: dict[str, tuple[str, ...]] = {
+    login: (
+        "tenant", "workflow", "node_stat", "task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "ready", "timer", "refused_write", "worker", "audit", "dead_letter",
+        "outbox_partition", "relay",
+    )
+    for login in (TASK_SERVICE, ORCHESTRATOR, DASHBOARD)
+}
+"""Tables that a login may SELECT from, under row-level security. The worker and the relay read through functions only."""
+
+ENGINE_NEVER = {"event": "UPDATE, DELETE", "barrier_release": "UPDATE, DELETE", "refused_write": "UPDATE, DELETE", "audit": "UPDATE, DELETE", "workflow": "UPDATE, DELETE"}
+"""What even the functions may not do: these tables only ever grow."""

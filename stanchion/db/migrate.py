@@ -1,0 +1,113 @@
+"""Migrations: apply them under an advisory lock, say where a database stands, refuse the wrong direction by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, ProgrammingError
+
+from stanchion.errors import Unavailable, Unprocessable
+
+from . import grants
+
+LOCK = "stanchion migrations"
+LOCK_WAIT_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Where a database stands: its version (None: empty) and the newest one that this release knows."""
+
+    current: str | None
+    newest: str
+
+    @property
+    def up_to_date(self) -> bool:
+        return self.current == self.newest
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(files("stanchion.db") / "migrations"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _connect(url: str) -> Connection:
+    parsed = make_url(url)
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    try:
+        return create_engine(parsed, connect_args={"connect_timeout": 5}).connect()
+    except DBAPIError as error:
+        raise Unavailable("E-DB-01", "the database does not answer", why=str(error.orig).strip().splitlines()[0], fix="check STANCHION_ADMIN_DATABASE_URL, and that the server runs") from error
+
+
+def _current(connection: Connection) -> str | None:
+    try:
+        with connection.begin_nested():
+            return connection.execute(text("SELECT version_num FROM public.schema_version")).scalar()
+    except ProgrammingError:
+        return None
+
+
+def status(admin_url: str) -> Status:
+    """The database's version against this release's."""
+    newest = ScriptDirectory.from_config(_config()).get_current_head()
+    assert newest is not None
+    with _connect(admin_url) as connection:
+        return Status(_current(connection), newest)
+
+
+def migrate(admin_url: str, *, login_password: str | None = None) -> Status:
+    """Bring the database to this release's version; replicas that start together wait for the one that does it."""
+    config = _config()
+    known = {s.revision for s in ScriptDirectory.from_config(config).walk_revisions()}
+    with _connect(admin_url) as connection:
+        connection.execute(text(f"SET lock_timeout = '{LOCK_WAIT_SECONDS}s'"))
+        connection.execute(text("SELECT pg_advisory_lock(hashtextextended(:l, 0))"), {"l": LOCK})
+        connection.commit()
+        try:
+            current = _current(connection)
+            if current is not None and current not in known:
+                raise _too_new(current, max(known))
+            connection.commit()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            if login_password:
+                _set_passwords(connection, login_password)
+            connection.commit()
+        finally:
+            connection.rollback()
+            connection.execute(text("SELECT pg_advisory_unlock(hashtextextended(:l, 0))"), {"l": LOCK})
+            connection.commit()
+    return status(admin_url)
+
+
+def _too_new(current: str, newest: str) -> Unprocessable:
+    return Unprocessable("E-DB-02", f"the database is at schema {current}, this release knows up to {newest}", why="a newer release migrated it", fix="upgrade this program; never migrate down")
+
+
+def require(connection_url: str) -> None:
+    """Raise E-DB-02, naming the direction, unless the schema is the one that this release was built for."""
+    found = status(connection_url)
+    if found.up_to_date:
+        return
+    if found.current is not None and found.current > found.newest:
+        raise _too_new(found.current, found.newest)
+    raise Unprocessable("E-DB-02", f"the database is at schema {found.current or 'none'}, this release needs {found.newest}", fix="stanchion db migrate")
+
+
+def _set_passwords(connection: Connection, password: str) -> None:
+    from psycopg import sql
+
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    for login in grants.LOGINS:
+        driver.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(login), sql.Literal(password)))

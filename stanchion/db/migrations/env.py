@@ -1,0 +1,10 @@
+"""Alembic's environment: migrations run on the connection that `stanchion.db.migrate` hands over, under its lock."""
+
+from alembic import context
+
+from stanchion.db.tables import metadata
+
+connection = context.config.attributes["connection"]
+context.configure(connection=connection, target_metadata=metadata, version_table="schema_version", transaction_per_migration=True)
+with context.begin_transaction():
+    context.run_migrations()

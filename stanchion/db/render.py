@@ -1,0 +1,183 @@
+"""Renders the whole schema from its definitions: tables, state machines, functions, policies and grants.
+
+`python -m stanchion.db.render` prints it; `make generate` writes `stanchion/db/schema.sql`; the first migration holds a
+frozen copy, and a test builds a database both ways and compares them.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.resources import files
+
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from stanchion.state import MACHINES
+from stanchion.state.render import transition_guard
+
+from . import grants
+from .tables import GLOBAL_TABLES, metadata
+
+DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves this constructor untyped
+
+STEP_RULES = """
+  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a step rises by one with each transition';
+  END IF;
+  IF NEW.fence <> OLD.fence + (CASE WHEN OLD.state = 'ready' AND NEW.state = 'leased' THEN 1 ELSE 0 END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the fence of a step rises by one with each lease, and only then';
+  END IF;
+  IF OLD.state IN ('leased', 'running') THEN
+    IF NEW.proof = OLD.fence THEN NULL;
+    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed') AND NOT EXISTS (
+      SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.fence = OLD.fence AND a.tenant_id = OLD.tenant_id AND a.lease_until >= stanchion.clock()) THEN NULL;
+    ELSIF NEW.proof = -2 AND NEW.state = 'cancelled' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
+    ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s, the current one is %s', NEW.proof, OLD.fence);
+    END IF;
+  ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'a step is reopened only while its run is live';
+  END IF;
+  -- the proof never stays: the next writer must present its own
+  NEW.proof := 0;"""
+VERSIONED = """
+  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a {table} rises by one with each transition';
+  END IF;"""
+ATTEMPT_RULES = """
+  IF OLD.ended_at IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an attempt that ended is immutable';
+  END IF;"""
+RULES = {"step": STEP_RULES, "attempt": ATTEMPT_RULES}
+
+INLINED = ("clock",)
+"""Functions that must stay inlinable: a default that calls them runs for every row."""
+FENCED_TABLES = ("result", "event", "attempt")
+APPEND_ONLY = ("event", "barrier_release", "refused_write", "audit", "workflow")
+
+
+def _ddl(element: CreateTable | CreateIndex) -> str:
+    return re.sub(r"[ \t]+\n", "\n", str(element.compile(dialect=DIALECT))).strip() + ";"
+
+
+def _roles() -> str:
+    names = "".join(f"\n    ('{r}', {'true' if r in grants.LOGINS else 'false'})," for r in (grants.OWNER, grants.ENGINE, *grants.LOGINS)).rstrip(",")
+    return f"""DO $$
+DECLARE
+  r record;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('stanchion roles', 0));  -- roles belong to the cluster: two databases may be made at once
+  FOR r IN SELECT * FROM (VALUES{names}) v(name, login) LOOP
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r.name) THEN
+      EXECUTE format('CREATE ROLE %I %s NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE', r.name, CASE WHEN r.login THEN 'LOGIN' ELSE 'NOLOGIN' END);
+    END IF;
+  END LOOP;
+END $$;
+-- a worker that is frozen inside a transaction must not block the recovery of its step; no commit is ever acknowledged before it is durable
+DO $$
+DECLARE
+  r text;
+BEGIN
+  FOREACH r IN ARRAY ARRAY['{"', '".join(grants.LOGINS)}'] LOOP
+    EXECUTE format('ALTER ROLE %I IN DATABASE %I SET idle_in_transaction_session_timeout = ''1s''', r, current_database());
+    EXECUTE format('ALTER ROLE %I IN DATABASE %I SET synchronous_commit = on', r, current_database());
+    EXECUTE format('ALTER ROLE %I IN DATABASE %I SET jit = off', r, current_database());
+  END LOOP;
+END $$;"""
+
+
+def _trigger_functions() -> list[str]:
+    out = []
+    for machine in MACHINES:
+        rules = RULES.get(machine.table, VERSIONED.format(table=machine.table))
+        out.append(
+            f"CREATE FUNCTION stanchion.{machine.table}_guard() RETURNS trigger LANGUAGE plpgsql AS $$\nBEGIN\n{transition_guard(machine)}{rules}\n  RETURN NEW;\nEND $$;\n"
+            f"CREATE TRIGGER {machine.table}_guard BEFORE INSERT OR UPDATE ON stanchion.{machine.table} FOR EACH ROW EXECUTE FUNCTION stanchion.{machine.table}_guard();"
+        )
+    return out
+
+
+def _triggers() -> list[str]:
+    out = [f"CREATE TRIGGER fenced AFTER INSERT ON stanchion.{t} REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();" for t in FENCED_TABLES]
+    out += [f"CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.{t} FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();" for t in APPEND_ONLY]
+    out += [f"CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.{t} FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();" for t in APPEND_ONLY]
+    out.append("CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();")
+    out.append("CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();")
+    return out
+
+
+def _functions() -> list[str]:
+    folder = files("stanchion.db") / "functions"
+    sources = {p.name.removesuffix(".sql"): p.read_text() for p in folder.iterdir() if p.name.endswith(".sql")}
+    # types first, then what others call; PL/pgSQL resolves its callees at run time, SQL functions at creation
+    first = ["_types", "clock", "_guards", "outbox_partition_of", "next_sequence"]
+    return [sources.pop(name).strip() for name in first] + [text.strip() for _, text in sorted(sources.items())]
+
+
+def _policies() -> list[str]:
+    out = []
+    for table in metadata.sorted_tables:
+        name = table.fullname
+        out.append(f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY;\nALTER TABLE {name} FORCE ROW LEVEL SECURITY;")
+        out.append(f"CREATE POLICY engine ON {name} TO {grants.ENGINE}, {grants.OWNER} USING (true) WITH CHECK (true);")
+        if table.name in GLOBAL_TABLES and table.name != "dead_letter":
+            out.append(f"CREATE POLICY everyone ON {name} FOR SELECT USING (true);")
+        else:
+            # a missing tenant is an error, not an empty answer
+            out.append(f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);")
+    return out
+
+
+def _owners_and_grants() -> list[str]:
+    out = ["GRANT USAGE ON SCHEMA stanchion TO " + ", ".join((grants.ENGINE, *grants.LOGINS)) + ";"]
+    for table in metadata.sorted_tables:
+        out.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.fullname} TO {grants.ENGINE};")
+    out += [f"REVOKE {verbs} ON stanchion.{table} FROM {grants.ENGINE};" for table, verbs in grants.ENGINE_NEVER.items()]
+    out += [f"GRANT SELECT ON {', '.join(f'stanchion.{t}' for t in tables)} TO {login};" for login, tables in grants.READABLE.items()]
+    out.append(
+        f"""DO $$
+DECLARE
+  f record;
+BEGIN
+  FOR f IN SELECT p.oid::regprocedure AS signature FROM pg_proc p WHERE p.pronamespace = 'stanchion'::regnamespace LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', f.signature);
+    EXECUTE format('ALTER FUNCTION %s OWNER TO {grants.ENGINE}', f.signature);
+  END LOOP;
+END $$;"""
+    )
+    for function, logins in sorted(grants.FUNCTION_GRANTS.items()):
+        if function not in INLINED:
+            # the ones that services call run as the engine; what these call in turn already does
+            out.append(f"DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.{function}'::regproc::oid::regprocedure); END $$;")
+        out.append(f"GRANT EXECUTE ON FUNCTION stanchion.{function} TO {', '.join(logins)};")
+    return out
+
+
+def render() -> str:
+    """The whole schema as one SQL script for an empty database, run as a superuser or the database's owner."""
+    tables = [_ddl(CreateTable(t)) for t in metadata.sorted_tables]
+    indexes = [_ddl(CreateIndex(i)) for t in metadata.sorted_tables for i in sorted(t.indexes, key=lambda i: str(i.name))]
+    parts = [
+        "-- Generated by `make generate` from stanchion/db/tables.py, stanchion/state and stanchion/db/functions. Do not edit.",
+        _roles(),
+        f"CREATE SCHEMA stanchion AUTHORIZATION {grants.OWNER};\nGRANT CREATE, USAGE ON SCHEMA stanchion TO {grants.ENGINE};\nSET search_path = stanchion, pg_temp;\nSET check_function_bodies = off;",
+        "-- the clock comes first: defaults name it",
+        (files("stanchion.db") / "functions" / "clock.sql").read_text().strip(),
+        *tables,
+        "CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;",
+        "INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;",
+        *indexes,
+        *[f for f in _functions() if "CREATE FUNCTION clock()" not in f],
+        *_trigger_functions(),
+        *_triggers(),
+        *_policies(),
+        *[f"ALTER TABLE {t.fullname} OWNER TO {grants.OWNER};" for t in metadata.sorted_tables],
+        f"ALTER TABLE stanchion.event_default OWNER TO {grants.OWNER};\nALTER TABLE stanchion.event_default ENABLE ROW LEVEL SECURITY;\nALTER TABLE stanchion.event_default FORCE ROW LEVEL SECURITY;",
+        *_owners_and_grants(),
+        "RESET search_path;\nRESET check_function_bodies;",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
