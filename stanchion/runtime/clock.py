@@ -5,6 +5,7 @@ Leases, deadlines and due times are judged by the database's clock alone.
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -15,6 +16,11 @@ monotonic = time.monotonic
 def utc_now() -> datetime:
     """The wall clock in UTC, for stamps and logs."""
     return datetime.now(UTC)
+
+
+def pause(seconds: float) -> None:
+    """Let this thread wait. For retries only: what waits for an event waits on the event."""
+    threading.Event().wait(seconds)
 
 
 class Deadline:

@@ -21,7 +21,8 @@ class KafkaSettings:
 
     session_timeout_ms: int = 45_000  # silence after which the group drops this member
     heartbeat_interval_ms: int = 3_000
-    fetch_max_wait_ms: int = 500  # an idle fetch answers after so long
+    fetch_max_wait_ms: int = 500  # a fetch that finds nothing answers after so long
+    fetch_idle_wait_ms: int = 500  # the same once nothing has come for a while
     max_poll_interval_ms: int = 300_000
     commit_interval_ms: int = 200  # offsets are committed by time, not by record
 
@@ -40,6 +41,7 @@ class KafkaSettings:
 
     queue_high: int = 2_000  # records queued here for one partition: fetching it pauses
     queue_low: int = 500  # fetching goes on
+    queue_bytes: int = 64 * 1024 * 1024  # in the queues of all partitions together
     partition_fetch_bytes: int = 1_048_576
     fetch_max_bytes: int = 8 * 1024 * 1024
 
@@ -57,7 +59,8 @@ class KafkaSettings:
             client_id,
             session_timeout_ms=2_000,
             heartbeat_interval_ms=500,
-            fetch_max_wait_ms=20,
+            fetch_max_wait_ms=20,  # the embedded broker answers at the end of this wait, also when something came
+            fetch_idle_wait_ms=250,  # fifty empty fetches a second would cost more than all the rest of an idle process
             request_timeout_ms=5_000,
             bootstrap_timeout_ms=2_000,
             delivery_timeout_ms=10_000,
