@@ -46,7 +46,7 @@ class Workflow:
 
     Steps are checked as they are declared; `graph()` checks the whole and closes the definition. A run keeps the
     version that it started with, so a changed graph needs a new version. Raises Rejected E-STEP-18 for a bad name,
-    E-VER-01 for a version that is no whole number from 1.
+    E-VER-02 for a version that is no whole number from 1.
     """
 
     def __init__(self, name: str, version: int = 1) -> None:
@@ -57,7 +57,7 @@ class Workflow:
             )
         if isinstance(version, bool) or not isinstance(version, int) or not 1 <= version < 2**31:
             raise refusal(
-                "E-VER-01", f"version={version!r} is no version of {name}", where, fix="version=1, then 2, 3, …"
+                "E-VER-02", f"version={version!r} is no version of {name}", where, fix="version=1, then 2, 3, …"
             )
         self.name = name
         self.version = version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stanchion.workflow.durations import written
 from stanchion.workflow.graph import Graph, JoinSpec, Node
 
 __all__ = ["describe"]
@@ -23,7 +24,7 @@ def _row(node: Node) -> tuple[str, ...]:
         _takes(node) or "–",
         _then(node) or "–",
         node.queue + (f" {node.priority:+d}" if node.priority else ""),
-        f"{node.retries + 1}" + (f" × {node.timeout_seconds:g} s" if node.timeout_seconds else ""),
+        f"{node.retries + 1}" + (f" × {written(node.timeout_seconds)}" if node.timeout_seconds else ""),
     )
 
 
@@ -49,7 +50,7 @@ def _rule(join: JoinSpec) -> str:
         text = f"at least {join.need:.0%}" if (join.need * 100).is_integer() else f"at least {join.need * 100:g}%"
     if join.on_failed != "fail":
         text += f" ({join.on_failed} failed)"
-    return text + (f" within {join.within_seconds:g} s" if join.within_seconds else "")
+    return text + (f" within {written(join.within_seconds)}" if join.within_seconds else "")
 
 
 def _then(node: Node) -> str:

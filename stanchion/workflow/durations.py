@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from stanchion.workflow.faults import Site, refusal
 
-__all__ = ["Duration", "seconds"]
+__all__ = ["Duration", "seconds", "written"]
 
 Duration: TypeAlias = str | int | float | timedelta
 
@@ -57,3 +57,11 @@ def _read(value: object) -> float | None:
     if isinstance(value, str) and value.strip().startswith("-") and _read(value.strip()[1:]) is not None:
         return -1.0
     return None
+
+
+def written(span: float) -> str:
+    """Seconds as people write them, in the largest unit that leaves a whole number: 5400 is "90m"."""
+    for unit in ("d", "h", "m", "s"):
+        if span and span % _UNITS[unit] == 0:
+            return f"{span / _UNITS[unit]:.0f}{unit}"
+    return f"{span:g}s" if span >= 1 else f"{span * 1000:g}ms"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import linecache
-import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from stanchion.errors import Rejected, register_code
 
 __all__ = ["DEFINITION_CODES", "Site", "calling_site", "closest", "refusal"]
 
-_HERE = str(Path(__file__).parent) + os.sep
+_HERE = __name__.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,8 @@ class Site:
 def calling_site() -> Site:
     """The innermost line outside this package that led here."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+    # By module and not by file: the constructors that dataclasses write for themselves have no file.
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").rpartition(".")[0] == _HERE:
         frame = frame.f_back
     file, line = frame.f_code.co_filename, frame.f_lineno
     text = linecache.getline(file, line, frame.f_globals).strip()
@@ -101,7 +101,7 @@ E-STEP-24 | outcome not declared | What a step may return and what its decorator
 E-STEP-31 | argument does not fit | A value from an earlier step does not fit the argument's type any more. | Give changed types a new workflow version.
 E-STEP-32 | result does not fit | A step returned something else than its annotation says. | Return what the annotation says.
 E-STEP-33 | outcome not allowed | A step returned an outcome that its decorator does not declare. | Declare it in next=, again= or spawns=.
-E-VER-01 | bad version | The version of a workflow is a whole number from 1. | Use version=1 and count up.
+E-VER-02 | bad version | The version of a workflow is a whole number from 1. | Use version=1 and count up.
 E-LOAD-01 | can't be imported | The module or file with the workflows could not be imported. | See `why`.
 E-LOAD-02 | no workflow there | The target names nothing that is a workflow. | Name module:attribute of a Workflow.
 """  # noqa: E501 - one code, one line: a table that is wrapped can't be scanned

@@ -9,7 +9,7 @@ from stanchion.workflow.codec import StepCodec
 from stanchion.workflow.faults import refusal
 from stanchion.workflow.graph import Graph, Node, Param
 from stanchion.workflow.intake import Intake, object_schema
-from stanchion.workflow.linker import Links, link, result_of
+from stanchion.workflow.linker import Links, link, result_of, upstream
 from stanchion.workflow.payload_types import json_schema
 from stanchion.workflow.scoper import Scope, deepest, place
 from stanchion.workflow.skipper import Skipper
@@ -83,13 +83,13 @@ def _check_spawns(links: Links) -> None:
 def _check_again(links: Links, scopes: dict[str, Scope]) -> None:
     for step in links.steps.values():
         for target in links.again[step.name]:
-            if target is not step and target.name not in links.before(step):
+            if target is not step and target.name not in upstream(step):
                 raise refusal(
                     "E-WIRE-08",
-                    f"{step.name} names {target.name} in again=, which does not come before it",
+                    f"{step.name} names {target.name} in again=, from which no way of after= leads to it",
                     step.where,
-                    why="Again goes back",
-                    fix=f"name a step before {step.name}, or use Go with next=",
+                    why="Again runs the steps from there to here once more",
+                    fix=f"name {step.name} itself or a step before it; a loop with choices fits into one step",
                 )
             if scopes[target.name] != scopes[step.name]:
                 raise refusal(

@@ -95,10 +95,11 @@ def join_spec(join: object, where: Site) -> JoinSpec:
             return JoinSpec(rule="at_least", need=need, within_seconds=_within(within), on_failed=on_failed, rest=rest)
     raise refusal(
         "E-JOIN-01",
-        f"join={join!r} is no join rule",
+        f"join={join.__name__ if isinstance(join, type) else repr(join)} is no join rule",
         where,
-        fix='use "all", "first", All(...), First(...) or AtLeast(n or share, ...)'
-        + (" - with its brackets" if isinstance(join, type) else ""),
+        fix="write its brackets: First()"
+        if isinstance(join, type)
+        else 'use "all", "first", All(...), First(...) or AtLeast(n or share, ...)',
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from stanchion.workflow.outcomes import Again, Go, Spawn
 from stanchion.workflow.signature import NOTHING
 from stanchion.workflow.step import AnyStep, Step
 
-__all__ = ["Links", "link", "result_of"]
+__all__ = ["Links", "link", "result_of", "upstream"]
 
 
 @dataclass(slots=True)
@@ -47,15 +47,24 @@ class Links:
     def before(self, step: AnyStep) -> frozenset[str]:
         """The names of all steps that surely ended, or decided, before `step` starts."""
         if step.name not in self._befores:
-            seen: set[str] = set()
-            todo = list(self.parents(step))
-            while todo:  # not by recursion: a chain may be longer than Python's stack
-                one = todo.pop()
-                if one.name not in seen:
-                    seen.add(one.name)
-                    todo.extend(self.parents(one))
-            self._befores[step.name] = frozenset(seen)
+            self._befores[step.name] = _upstream(step, self.parents)
         return self._befores[step.name]
+
+
+def upstream(step: AnyStep) -> frozenset[str]:
+    """The names of all steps on a way of after= that leads to `step`."""
+    return _upstream(step, lambda one: one.after)
+
+
+def _upstream(step: AnyStep, parents: Callable[[AnyStep], Iterable[AnyStep]]) -> frozenset[str]:
+    seen: set[str] = set()
+    todo = list(parents(step))
+    while todo:  # not by recursion: a chain may be longer than Python's stack
+        one = todo.pop()
+        if one.name not in seen:
+            seen.add(one.name)
+            todo.extend(parents(one))
+    return frozenset(seen)
 
 
 def result_of(step: AnyStep, links: Links | None = None) -> Any:
@@ -154,10 +163,12 @@ def _link_spawns(links: Links) -> None:
         fault, fix = None, f"spawns=(child, join), with @….step(after={child.name}, join=…) above the join"
         if join.options.join is None:
             fault = f"{join.name} in spawns= of {name} has no join="
+        elif join.after != (child,):
+            fault = f"{join.name} in spawns= of {name} does not come after {child.name}, and after it alone"
         elif child.after:
             fault, fix = f"{child.name} in spawns= of {name} has after=", f"remove after= from {child.name}"
-        elif child is join or step in (child, join):
-            fault = f"spawns= of {name} names a step twice"
+        elif step in (child, join):
+            fault, fix = f"{name} names itself in spawns=", "return Again to run it once more, with again="
         for one in (child, join):
             if (other := links.starter(one)) is not None and not fault:
                 fault = f"{one.name} is started by {other.name} and by {name}"
@@ -169,6 +180,20 @@ def _link_spawns(links: Links) -> None:
             raise refusal("E-WIRE-09", fault, step.where, fix=fix)
         links.spawner[child.name] = step
         links.gatherer[join.name] = step
+    for step in links.steps.values():
+        for one in step.after:
+            if one.name in links.gatherer:
+                raise _behind_a_spawn(step, one, links.gatherer[one.name])
+
+
+def _behind_a_spawn(step: AnyStep, join: AnyStep, spawner: AnyStep) -> Exception:
+    return refusal(
+        "E-WIRE-09",
+        f"after= of {step.name} names {join.name}, which runs only when {spawner.name} spawns",
+        step.where,
+        why=f"the result of {join.name} becomes the result of {spawner.name}",
+        fix=f"after={spawner.name}",
+    )
 
 
 def _ordered(links: Links) -> tuple[AnyStep, ...]:

@@ -136,7 +136,9 @@ class _Taker:
     def number(self, name: str, least: int, most: int) -> int:
         value = self.given[name]
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise _bad(self.where, f"{name}={value!r} is no whole number from {least} to {most:,}", f"{name}={most}")
+            raise _bad(
+                self.where, f"{name}={value!r} is no whole number from {least} to {most:,}", f"{name}={max(least, 1)}"
+            )
         return value
 
     def seconds(self, name: str, *, least: float | None = None) -> float | None:

@@ -7,6 +7,7 @@ the workflow is defined: found at run time it would fail a task after its work w
 
 from __future__ import annotations
 
+import re
 from collections import abc
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar, get_args, get_origin
@@ -18,6 +19,7 @@ from stanchion.workflow.type_fitter import members, named, plain
 
 __all__ = ["Unsendable", "adapter", "json_schema", "prove_sendable"]
 
+_SCHEMALESS: Final = re.compile(r"generate pydantic-core schema for (?:<class '([^']+)'>|(\S+?))\.? ")
 _LAZY: Final = (
     abc.Iterator,
     abc.Generator,
@@ -71,10 +73,10 @@ def prove_sendable(kind: Any) -> None:
     except PydanticInvalidForJsonSchema as error:
         raise Unsendable(_first_line(error), "use a dataclass or a pydantic model of JSON types") from None
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        raise Unsendable(_first_line(error), _remedy(kind, error)) from None
+        raise _unsendable(kind, error) from None
     for schema in schemas:
         for path, fault, fix in _faults(schema, ""):
-            raise Unsendable(f"{path or named(kind)} {fault}", fix)
+            raise Unsendable(f"{path}: {fault}" if path else fault, fix)
 
 
 def _refuse_lazy(kind: Any) -> None:
@@ -94,10 +96,18 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(".")
 
 
-def _remedy(kind: Any, error: Exception) -> str:
-    if "typing_extensions.TypedDict" in str(error):
-        return "from typing_extensions import TypedDict"
-    return f"make {named(plain(kind))} a dataclass or a pydantic model, or pass what identifies it"
+def _unsendable(kind: Any, error: Exception) -> Unsendable:
+    why = _first_line(error)
+    if "typing_extensions.TypedDict" in why:
+        return Unsendable(
+            "Python 3.11 keeps too little of its own TypedDict", "from typing_extensions import TypedDict"
+        )
+    found = _SCHEMALESS.search(why)
+    name = (found.group(1) or found.group(2)).rpartition(".")[2] if found else named(plain(kind))
+    return Unsendable(
+        f"{name} has no JSON form" if found else why,
+        f"make {name} a dataclass or a pydantic model, or pass what identifies it",
+    )
 
 
 def _faults(schema: Any, path: str) -> Iterator[tuple[str, str, str]]:
@@ -105,15 +115,15 @@ def _faults(schema: Any, path: str) -> Iterator[tuple[str, str, str]]:
     if not isinstance(schema, dict):
         return
     if schema.get("format") == "binary":
-        yield path, "is bytes, which JSON does not have", "use str (base64), or an artifact"
+        yield path, "bytes have no JSON form", "use str (base64), or an artifact"
     if schema.get("uniqueItems"):
-        yield path, "is a set, whose order differs between processes", "use list[...]"
+        yield path, "the order of a set differs between processes", "use list[...]"
     for key in ("properties", "$defs"):
         for name, inner in (schema.get(key) or {}).items():
             prefix = name if key == "$defs" else f"{path}.{name}".lstrip(".")
             yield from _faults(inner, prefix)
-    for key in ("items", "additionalProperties", "not", "contains"):
-        yield from _faults(schema.get(key), f"{path}[]" if key == "items" else path)
+    for key, mark in (("items", "[]"), ("additionalProperties", "{}")):
+        yield from _faults(schema.get(key), f"{path}{mark}")
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
         for inner in schema.get(key) or ():
             yield from _faults(inner, path)

@@ -31,19 +31,20 @@ def guess(step: AnyStep, scopes: dict[str, Scope]) -> Scope:
 
 
 def place(links: Links) -> dict[str, Scope]:
-    """The scope of every step; raises Rejected E-JOIN-03, E-WIRE-04 or E-WIRE-09."""
+    """The scope of every step; raises Rejected E-JOIN-03, E-WIRE-04, E-WIRE-09."""
     scopes: dict[str, Scope] = {}
     for step in links.order:
         scopes[step.name] = _scope(step, links, scopes)
-    for name, (child, join) in links.spawns.items():
-        closed = deepest(join, scopes)
-        if closed is None or scopes[closed.name] != scopes[child.name] or scopes[join.name] != scopes[name]:
+    for step in links.steps.values():
+        closed = deepest(step, scopes) if step.options.join else None
+        opener = scopes[closed.name][-1] if closed else None
+        if opener in links.spawner and step.name not in links.gatherer:
             raise refusal(
                 "E-WIRE-09",
-                f"{join.name} does not join what {name} spawns",
-                join.where,
-                why=f"it must come after {child.name}, or after a step that follows {child.name} in the same branch",
-                fix=f"after={child.name} in {join.name}",
+                f"{step.name} joins what {links.spawner[opener].name} spawns, and is not in its spawns=",
+                step.where,
+                why="what is spawned has one join, whose result becomes that of the step that spawned",
+                fix=f"after={links.spawner[opener].name}",
             )
     return scopes
 
@@ -104,17 +105,11 @@ def _check_visible(step: AnyStep, one: AnyStep, scope: Scope, links: Links, scop
             why=f"{one.name} may still run when the branches have started: nothing makes {opener} wait for it",
             fix=f"put {one.name} before {opener}, or wait for it after the join",
         )
+    around = f"runs in each branch of {scope[-1]}" if scope else "stands outside of the fan-out"
     raise refusal(
         "E-WIRE-04",
-        f"{step.name}() can't see into the branches of {inner[len(_common(inner, scope))]} to {one.name}",
+        f"{step.name}() {around} and can't take {one.name}, which runs in each branch of {inner[-1]}",
         step.where,
-        why="there is one result for each branch, not one",
+        why=f"for one {step.name} there is not one {one.name}, but many",
         fix=f'join them first: @….step(after={one.name}, join="all")',
     )
-
-
-def _common(one: Scope, other: Scope) -> Scope:
-    count = 0
-    while count < min(len(one), len(other)) and one[count] == other[count]:
-        count += 1
-    return one[:count]

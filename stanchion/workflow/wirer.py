@@ -80,14 +80,14 @@ def _check_count(step: AnyStep) -> None:
         )
     if len(arguments) >= len(names) and not any(one.required for one in missing):
         return
-    takes = ", ".join(one.name for one in arguments) or "none"
+    takes = f"{len(arguments)} ({', '.join(one.name for one in arguments)})" if arguments else "no arguments"
     order = ", ".join(f"{name} → {one.name}" for name, one in zip(names, arguments, strict=False))
     fix = "leave out the last arguments, give them a default (then Again fills them), or add their steps to after="
     if len(arguments) < len(names):
         fix = f"take {', '.join(names[len(arguments) :])} too, e.g. as _: {named(result_of(step.after[-1]))}"
     raise refusal(
         "E-WIRE-02",
-        f"{step.name}() takes {len(arguments)} arguments ({takes}) but after= names {len(names)}: {', '.join(names)}",
+        f"{step.name}() takes {takes} but after= names {len(names)} ({', '.join(names)})",
         step.where,
         why="each step in after= fills one argument, in order" + (f": {order}" if order else ""),
         fix=fix,
