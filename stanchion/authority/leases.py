@@ -13,6 +13,8 @@ from psycopg.types.json import Jsonb
 from stanchion.contracts import payload
 from stanchion.db.engine import Database
 
+from .places import find_around
+
 Verdict = Literal["ok", "cancel", "lost", "busy"]
 
 
@@ -148,12 +150,12 @@ class Leases:
         )
         return {r[0] for r in rows}
 
-    def renew(self, leases: Sequence[Lease], begun: Sequence[bool]) -> dict[UUID, Verdict]:
+    def renew(self, leases: Sequence[Lease], begun: Sequence[bool], progress: Sequence[Any]) -> dict[UUID, Verdict]:
         """One heartbeat for all leases: renews, records what has begun, and says what is lost or cancelled."""
         rows = self.database.call(
             "renew",
-            "SELECT * FROM stanchion.renew(%s, %s, %s, %s, %s)",
-            (self.worker_id, [x.step_id for x in leases], [x.fence for x in leases], list(begun), self.ttl_ms),
+            "SELECT * FROM stanchion.renew(%s, %s, %s, %s, %s::jsonb[], %s)",
+            (self.worker_id, [x.step_id for x in leases], [x.fence for x in leases], list(begun), [None if p is None else _json(p) for p in progress], self.ttl_ms),
         )
         return dict(rows)  # type: ignore[arg-type]  # rows of two columns
 
@@ -165,13 +167,9 @@ class Leases:
         )
         return [r[0] for r in rows]
 
-    def find_steps(self, lease: Lease, nodes: Sequence[str]) -> dict[str, UUID]:
-        """The ids of steps in the same branch (or run) as `lease`, by name; of several rounds the newest."""
-        rows = self.database.read(
-            "SELECT node, step_id FROM stanchion.find_steps(%s, %s, %s, %s, %s)",
-            (lease.tenant_id, lease.run_id, lease.fan_id, lease.idx, list(nodes)),
-        )
-        return dict(rows)  # type: ignore[arg-type]  # rows of two columns
+    def find_around(self, lease: Lease, names: Sequence[str]) -> dict[str, UUID]:
+        """The ids of steps in the same branch as `lease`, or in the branches around it, by name."""
+        return find_around(self.database, lease.tenant_id, lease.run_id, lease.fan_id, lease.idx, names)
 
     def results_page(self, lease: Lease, fan_id: UUID, node: str, after: int, limit: int) -> list[tuple[Any, ...]]:
         """Children of a fan-out by index: (idx, state, body, blob, error)."""

@@ -56,3 +56,7 @@ class Outbox:
         """(messages waiting, age of the oldest in seconds)."""
         rows = self.database.read("SELECT * FROM stanchion.outbox_lag()")
         return int(rows[0][0]), float(rows[0][1])
+
+    def tenant_names(self, tenants: Sequence[UUID]) -> dict[UUID, str]:
+        """The names of tenants, as messages carry them."""
+        return dict(self.database.read("SELECT * FROM stanchion.tenant_names(%s)", (list(tenants),)))  # type: ignore[arg-type]  # rows of two columns

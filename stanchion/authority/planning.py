@@ -14,6 +14,7 @@ from stanchion.workflow import planner
 from stanchion.workflow.graph import Graph
 
 from . import blobs
+from .places import find_around
 from .workflows import Workflows
 
 
@@ -106,17 +107,7 @@ class Planning:
 
     def _known(self, graph: Graph, fan: planner.FanOut, due: Due) -> dict[str, UUID]:
         names = planner.outer_names(graph, fan.opener.scope)
-        found: dict[str, UUID] = {}
-        place: tuple[UUID | None, int] | None = (due.outer_fan, due.idx)
-        while names and place is not None:
-            rows = self.database.read("SELECT node, step_id FROM stanchion.find_steps(%s, %s, %s, %s, %s)", (due.tenant_id, due.run_id, place[0], place[1], names))
-            found |= {node: step_id for node, step_id in rows if node not in found}
-            names = [n for n in names if n not in found]
-            if place[0] is None:
-                break
-            outer = self.database.read("SELECT * FROM stanchion.place_of(%s)", (place[0],))
-            place = (outer[0][0], outer[0][1]) if outer else None
-        return found
+        return find_around(self.database, due.tenant_id, due.run_id, due.outer_fan, due.idx, names)
 
     def _steps_in_offer(self, due: Due) -> int:
         rows = self.database.read("SELECT stanchion.steps_in_offer(%s, %s, %s)", (due.workflow, due.workflow_version, due.node))

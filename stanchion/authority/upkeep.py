@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from stanchion.contracts import limits
 from stanchion.db.engine import Database
 
@@ -49,3 +51,7 @@ class Upkeep:
     def sweep_barrier(self, barrier_id: UUID, limit: int = 5_000) -> int:
         """Cancel branches that a decided join left over; returns how many steps."""
         return int(self.database.call("sweep_barrier", "SELECT stanchion.sweep_barrier(%s, %s)", (barrier_id, limit))[0][0])
+
+    def end_early(self, run_id: UUID, reason: dict[str, object]) -> bool:
+        """Begin the end of a run that can't go on; False when it had ended or was ending."""
+        return bool(self.database.call("sweep_run", "SELECT stanchion.end_early(%s, %s)", (run_id, Jsonb(reason)))[0][0])

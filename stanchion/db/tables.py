@@ -251,6 +251,7 @@ attempt = Table(
     Column("counted", Boolean, nullable=False, server_default="false"),
     Column("state", Text, nullable=False),
     Column("error", JSONB),
+    Column("progress", JSONB),
     PrimaryKeyConstraint("step_id", "fence", "tenant_id"),
     Index("attempt_open", "lease_until", postgresql_where=text("ended_at IS NULL")),
     postgresql_with={"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.02"},

@@ -58,6 +58,7 @@ LogEvent = Literal[
     "task.cancelling",  # a cancel is on record
     "run.planned",  # steps of a run were inserted
     "run.expanded",  # children of a fan-out were inserted
+    "run.expansion_failed",  # the list behind a fan-out can not be expanded: its run ends
     "run.finished",  # a run ended, with its state
     # --- steps ---
     "step.leased",  # attempts were granted, with fences

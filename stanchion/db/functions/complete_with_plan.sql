@@ -10,7 +10,7 @@ DECLARE
   v_fresh boolean;
   v_arrivals arrival[] := '{}';
   v_stand_in uuid := (p_plan->>'stand_in')::uuid;
-  v_new_counts int := (SELECT count(*) FROM jsonb_to_recordset(coalesce(p_plan->'steps', '[]')) AS x(counts boolean) WHERE x.counts);
+  v_new_counts int;
 BEGIN
   SELECT x.state = 'leased' INTO v_fresh FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
   v_now := clock();
@@ -33,10 +33,13 @@ BEGIN
     WHERE x.step_id = ANY (ARRAY(SELECT b.step_id FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.kind = 'after')) AND x.state = 'pending';
   END IF;
   IF p_plan ? 'steps' THEN
+    v_new_counts := (SELECT count(*) FROM jsonb_to_recordset(p_plan->'steps') AS x(step_id uuid, counts boolean) WHERE CASE WHEN x.step_id = v_stand_in THEN s.counts ELSE x.counts END);
     PERFORM FROM run r WHERE r.run_id = s.run_id AND r.state IN ('created', 'running') FOR NO KEY UPDATE;
     IF FOUND THEN
       UPDATE run r SET open = r.open + v_new_counts WHERE r.run_id = s.run_id AND v_new_counts > 0;
-      PERFORM insert_plan(p_plan->'steps', p_plan->'barriers');
+      -- the stand-in answers for this step: it feeds what this one fed, and counts as this one counted
+      PERFORM insert_plan((SELECT jsonb_agg(CASE WHEN (x->>'step_id')::uuid = v_stand_in THEN x || jsonb_build_object('feeds', s.feeds, 'counts', s.counts, 'answers', coalesce(s.answers, s.node)) ELSE x END)
+        FROM jsonb_array_elements(p_plan->'steps') x), p_plan->'barriers');
       IF p_plan ? 'expand' THEN PERFORM open_fan((p_plan->>'expand')::uuid); END IF;
     END IF;
   END IF;

@@ -2,7 +2,7 @@
 -- transition: step leased -> running; attempt granted -> running
 -- fenced by: each step's own fence
 -- locks: steps by id (skipping what is being settled at this moment), never the run
-CREATE FUNCTION renew(p_worker uuid, p_steps uuid[], p_fences bigint[], p_begun boolean[], p_ttl_ms int) RETURNS TABLE (step_id uuid, verdict text)
+CREATE FUNCTION renew(p_worker uuid, p_steps uuid[], p_fences bigint[], p_begun boolean[], p_progress jsonb[], p_ttl_ms int) RETURNS TABLE (step_id uuid, verdict text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -21,6 +21,7 @@ BEGIN
   UPDATE attempt t SET started_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.started_at, v_now) END,
     state = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN 'running' ELSE t.state END,
     deadline_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.deadline_at, v_now + (SELECT s.timeout_ms FROM step s WHERE s.step_id = t.step_id) * interval '1 ms') END,
+    progress = coalesce(p_progress[array_position(p_steps, t.step_id)], t.progress),
     lease_until = greatest(t.lease_until, least(v_now + p_ttl_ms * interval '1 ms', t.deadline_at + interval '2 s'))
   WHERE t.step_id = ANY (v_held) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL;
   RETURN QUERY SELECT s.step_id,

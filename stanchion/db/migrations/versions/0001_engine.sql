@@ -73,6 +73,7 @@ CREATE TABLE stanchion.attempt (
 	counted BOOLEAN DEFAULT 'false' NOT NULL,
 	state TEXT NOT NULL,
 	error JSONB,
+	progress JSONB,
 	CONSTRAINT attempt_pkey PRIMARY KEY (step_id, fence, tenant_id),
 	CONSTRAINT states_of_attempts CHECK (state IN ('granted', 'running', 'succeeded', 'failed', 'lost', 'released', 'superseded')),
 	CONSTRAINT an_attempt_has_an_end_only_when_it_ended CHECK ((ended_at IS NULL) = (state IN ('granted', 'running')))
@@ -799,7 +800,7 @@ DECLARE
   v_fresh boolean;
   v_arrivals arrival[] := '{}';
   v_stand_in uuid := (p_plan->>'stand_in')::uuid;
-  v_new_counts int := (SELECT count(*) FROM jsonb_to_recordset(coalesce(p_plan->'steps', '[]')) AS x(counts boolean) WHERE x.counts);
+  v_new_counts int;
 BEGIN
   SELECT x.state = 'leased' INTO v_fresh FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
   v_now := clock();
@@ -822,10 +823,13 @@ BEGIN
     WHERE x.step_id = ANY (ARRAY(SELECT b.step_id FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.kind = 'after')) AND x.state = 'pending';
   END IF;
   IF p_plan ? 'steps' THEN
+    v_new_counts := (SELECT count(*) FROM jsonb_to_recordset(p_plan->'steps') AS x(step_id uuid, counts boolean) WHERE CASE WHEN x.step_id = v_stand_in THEN s.counts ELSE x.counts END);
     PERFORM FROM run r WHERE r.run_id = s.run_id AND r.state IN ('created', 'running') FOR NO KEY UPDATE;
     IF FOUND THEN
       UPDATE run r SET open = r.open + v_new_counts WHERE r.run_id = s.run_id AND v_new_counts > 0;
-      PERFORM insert_plan(p_plan->'steps', p_plan->'barriers');
+      -- the stand-in answers for this step: it feeds what this one fed, and counts as this one counted
+      PERFORM insert_plan((SELECT jsonb_agg(CASE WHEN (x->>'step_id')::uuid = v_stand_in THEN x || jsonb_build_object('feeds', s.feeds, 'counts', s.counts, 'answers', coalesce(s.answers, s.node)) ELSE x END)
+        FROM jsonb_array_elements(p_plan->'steps') x), p_plan->'barriers');
       IF p_plan ? 'expand' THEN PERFORM open_fan((p_plan->>'expand')::uuid); END IF;
     END IF;
   END IF;
@@ -956,6 +960,14 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT s.tenant_id, s.run_id, s.step_id, t.version::int, s.node, s.workflow, s.workflow_version, s.fan_id, s.idx, s.round, s.sources, s.feeds, s.input, s.input_blob, r.retry_of
   FROM timer t JOIN step s ON s.step_id = t.target_id JOIN run r ON r.run_id = s.run_id
   WHERE t.kind = 'expand' AND t.due_at <= clock() AND r.state IN ('created', 'running') ORDER BY t.due_at LIMIT p_limit
+$$;
+
+-- purpose: the orchestrator found that a run can't go on
+-- transition: run created|running -> cancelling, with outcome failed
+-- fenced by: nothing
+-- locks: the run
+CREATE FUNCTION end_early(p_run uuid, p_reason jsonb) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  SELECT wind_down(p_run, 'failed', p_reason, 'orchestrator')
 $$;
 
 -- purpose: end a run that was winding down, and its task with it
@@ -1805,7 +1817,7 @@ END $$;
 -- transition: step leased -> running; attempt granted -> running
 -- fenced by: each step's own fence
 -- locks: steps by id (skipping what is being settled at this moment), never the run
-CREATE FUNCTION renew(p_worker uuid, p_steps uuid[], p_fences bigint[], p_begun boolean[], p_ttl_ms int) RETURNS TABLE (step_id uuid, verdict text)
+CREATE FUNCTION renew(p_worker uuid, p_steps uuid[], p_fences bigint[], p_begun boolean[], p_progress jsonb[], p_ttl_ms int) RETURNS TABLE (step_id uuid, verdict text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -1824,6 +1836,7 @@ BEGIN
   UPDATE attempt t SET started_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.started_at, v_now) END,
     state = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN 'running' ELSE t.state END,
     deadline_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.deadline_at, v_now + (SELECT s.timeout_ms FROM step s WHERE s.step_id = t.step_id) * interval '1 ms') END,
+    progress = coalesce(p_progress[array_position(p_steps, t.step_id)], t.progress),
     lease_until = greatest(t.lease_until, least(v_now + p_ttl_ms * interval '1 ms', t.deadline_at + interval '2 s'))
   WHERE t.step_id = ANY (v_held) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL;
   RETURN QUERY SELECT s.step_id,
@@ -2173,6 +2186,14 @@ END $$;
 -- locks: none
 CREATE FUNCTION tenant_by_name(p_name text) RETURNS uuid LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT t.tenant_id FROM tenant t WHERE t.name = p_name
+$$;
+
+-- purpose: the names by which tenants are known outside; messages and logs carry names
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION tenant_names(p_tenants uuid[]) RETURNS TABLE (tenant_id uuid, name text) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT t.tenant_id, t.name FROM tenant t WHERE t.tenant_id = ANY (p_tenants)
 $$;
 
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
@@ -2746,6 +2767,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_
 
 GRANT EXECUTE ON FUNCTION stanchion.due_expansions TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_early'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.end_early TO stanchion_orchestrator;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.expand'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.expand TO stanchion_orchestrator;
@@ -2812,7 +2837,7 @@ GRANT EXECUTE ON FUNCTION stanchion.pause_task TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.place_of'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.place_of TO stanchion_orchestrator;
+GRANT EXECUTE ON FUNCTION stanchion.place_of TO stanchion_orchestrator, stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.post'::regproc::oid::regprocedure); END $$;
 
@@ -2901,6 +2926,10 @@ GRANT EXECUTE ON FUNCTION stanchion.sweep_run TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_by_name'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.tenant_by_name TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_dashboard;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_names'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.tenant_names TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.work_waiting'::regproc::oid::regprocedure); END $$;
 

@@ -1,0 +1,69 @@
+"""Composition root of an orchestrator: the only place that names concrete parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Event
+
+from stanchion.authority.planning import Planning
+from stanchion.authority.upkeep import Upkeep
+from stanchion.authority.workflows import Workflows
+from stanchion.bus.consumer import Consumer
+from stanchion.contracts.topics import ORCHESTRATOR_COMMANDS
+from stanchion.db.engine import Database
+from stanchion.runtime import failpoints
+from stanchion.runtime.hints import Hints
+from stanchion.runtime.http import HttpServer, health_app
+from stanchion.runtime.lifecycle import Service
+from stanchion.runtime.logging import configure_logging
+
+from .command_listener import CommandListener
+from .deadline_keeper import DeadlineKeeper
+from .lease_reaper import LeaseReaper
+from .lookout import Lookout
+from .offer_dispatcher import OfferDispatcher
+from .run_planner import RunPlanner
+from .run_sweeper import RunSweeper
+from .settings import OrchestratorSettings
+
+ASLEEP_SECONDS = 30.0
+"""How long a loop sleeps when nobody wakes it: the lookout does, within half a second."""
+
+
+def build(argv: Sequence[str]) -> Service:
+    """An orchestrator from its settings; nothing is opened before the service starts."""
+    settings = OrchestratorSettings.load(argv)
+    configure_logging(format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance)
+    failpoints.configure(settings.profile)
+    database = Database(settings.database_url.get_secret_value(), name="orchestrator", pool_size=4)
+    upkeep = Upkeep(database)
+    planning = Planning(database, Workflows(database))
+    hints = Hints(settings.redis_url.get_secret_value() if settings.redis_url else None)
+    lookout = Lookout(upkeep)
+    look = hints.subscribe(["orchestrator"])
+    arrived = Event()
+    consumer = Consumer(settings.kafka, "stanchion-orchestrator", [ORCHESTRATOR_COMMANDS], wake=arrived)
+
+    service = Service(settings.SERVICE, drain_seconds=settings.drain_seconds)
+    service.add(hints)
+    service.add(consumer)
+
+    def asleep(name: str, run_once: object, field: str, busy_wait: float = 0.0) -> None:
+        event = lookout.wakes(field, Event())
+        service.add_loop(name, run_once, busy_wait=busy_wait, idle_wait=ASLEEP_SECONDS, wake=event)  # type: ignore[arg-type]  # a bound run_once
+
+    asleep("run-planner", RunPlanner(planning, upkeep, hints).run_once, "expansions")
+    asleep("lease-reaper", LeaseReaper(upkeep, hints).run_once, "leases")
+    asleep("deadline-keeper", DeadlineKeeper(upkeep, hints).run_once, "timers")
+    asleep("offer-dispatcher", OfferDispatcher(upkeep, hints, settings.offer_window).run_once, "offers", busy_wait=0.05)
+    sweeper = RunSweeper(upkeep, lookout, hints, round(settings.cancel_grace_seconds * 1000))
+    runs = Event()
+    lookout.wakes("runs", runs)
+    lookout.wakes("barriers", runs)
+    service.add_loop("run-sweeper", sweeper.run_once, idle_wait=ASLEEP_SECONDS, wake=runs)
+    service.add_loop("command-listener", CommandListener(consumer, look).run_once, busy_wait=0.005, idle_wait=ASLEEP_SECONDS, wake=arrived)
+    service.add_loop("lookout", lookout.run_once, busy_wait=0.05, idle_wait=settings.lookout_seconds, wake=look)
+    if settings.http_port is not None:
+        checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": consumer.check}
+        service.add(HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
+    return service

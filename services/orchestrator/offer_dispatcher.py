@@ -1,0 +1,22 @@
+"""The offer dispatcher: keeps each queue's window of offers full, and offers again what nobody took."""
+
+from __future__ import annotations
+
+from stanchion.authority.upkeep import Upkeep
+from stanchion.runtime.hints import Hints
+
+
+class OfferDispatcher:
+    """`run_once` tops up all queues once; True while something was offered."""
+
+    def __init__(self, upkeep: Upkeep, hints: Hints, window: int) -> None:
+        self.upkeep = upkeep
+        self.hints = hints
+        self.window = window
+
+    def run_once(self) -> bool:
+        """Offer by priority, then age."""
+        offered = self.upkeep.offer(self.window)
+        if offered:
+            self.hints.publish("relay")
+        return offered > 0

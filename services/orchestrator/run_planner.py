@@ -1,0 +1,47 @@
+"""The run planner: expands fan-outs whose list is there, a chunk a transaction, so that the first children start early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stanchion.authority.planning import Due, Planning
+from stanchion.authority.upkeep import Upkeep
+from stanchion.errors import Rejected, Unavailable
+from stanchion.runtime.hints import Hints
+from stanchion.runtime.logging import get_logger
+
+log = get_logger()
+
+
+class RunPlanner:
+    """`run_once` inserts one chunk for each fan-out that waits; True when it did anything."""
+
+    def __init__(self, planning: Planning, upkeep: Upkeep, hints: Hints) -> None:
+        self.planning = planning
+        self.upkeep = upkeep
+        self.hints = hints
+
+    def run_once(self) -> bool:
+        """Expand what is due. A list that can't be expanded ends its own run, not the planner."""
+        due = self.planning.due(20)
+        for fan in due:
+            try:
+                said = self.planning.expand(fan)
+            except Unavailable:
+                raise
+            except (Rejected, LookupError, TypeError, ValueError) as error:
+                self._give_up(fan, error)
+                continue
+            if said == "expanded":
+                log.info("run.expanded", run_id=str(fan.run_id), node=fan.node, first=fan.next_index)
+                self.hints.publish("relay")
+        return bool(due)
+
+    def _give_up(self, fan: Due, error: Exception) -> None:
+        reason: dict[str, Any] = {
+            "code": getattr(error, "code", "E-STEP-24"),
+            "what": f"the fan-out before {fan.node} can't be expanded",
+            "why": getattr(error, "what", str(error))[:1000],
+        }
+        log.error("run.expansion_failed", run_id=str(fan.run_id), node=fan.node, why=reason["why"])
+        self.upkeep.end_early(fan.run_id, reason)

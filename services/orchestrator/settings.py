@@ -1,0 +1,20 @@
+"""Settings of an orchestrator."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from stanchion.contracts import limits
+from stanchion.runtime.settings import ServiceSettings
+
+
+class OrchestratorSettings(ServiceSettings):
+    """Any number of orchestrators may run; none of them leads."""
+
+    SERVICE: ClassVar[str] = "orchestrator"
+
+    lookout_seconds: float = Field(default=0.5, gt=0, le=5)  # how often an idle orchestrator looks for work
+    offer_window: int = Field(default=limits.OFFER_WINDOW, ge=1, le=100_000)  # offers of one queue that are out at once
+    cancel_grace_seconds: float = Field(default=limits.CANCEL_GRACE_SECONDS, ge=0, le=3_600)
