@@ -3,8 +3,7 @@
 At least once. The offset of a partition is committed by time, up to the first record that is not done. Partitions that
 are revoked are committed on the way out and their queued records dropped; what the service has in hand of them it may
 finish, its `done` is then nobody's business. A partition whose queue is full is paused. Whatever the broker does, be it
-away, without the topic, back and empty, the thread waits, says so once, and goes on; when the group drops this member,
-it begins anew from the committed offsets, since positions kept in memory may belong to a log that is gone.
+away, without the topic, back and empty, the thread waits, says so once, and goes on.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from kafka import AsyncConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka import errors as kafka_errors
+from kafka.coordinator.base import MemberState
 
 from stanchion.bus.client import build_consumer, translate
 from stanchion.bus.local_queue import LocalQueues, Place
@@ -30,6 +30,7 @@ from stanchion.telemetry import metrics
 
 POLL_MS: Final = 100  # how late a pause or a commit may be noticed
 POLL_IDLE_MS: Final = 250  # how late a stop may be noticed when nothing is in hand
+SILENCE_SECONDS: Final = 3.0  # a broker that is away for less is not worth a line
 TOPIC_WAIT_SECONDS: Final = 0.5
 
 # The work belongs to another member now: it is dropped here, and the next poll joins again.
@@ -62,10 +63,9 @@ class Consumer:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._draining = threading.Event()
-        self._dropped = False  # the group dropped this member
         self._fault: StanchionError | None = None
         self._commit_at = 0.0
-        self._last_record = monotonic()
+        self._last_record = self._heard_at = monotonic()
 
     # --- for the service ---
 
@@ -147,8 +147,8 @@ class Consumer:
         return False
 
     def _session(self, consumer: Any, backoff: Backoff) -> None:
-        self._dropped = False
-        self._commit_at = monotonic() + self.settings.commit_interval_ms / 1000
+        self._heard_at = monotonic()
+        self._commit_at = self._heard_at + self.settings.commit_interval_ms / 1000
         consumer.subscribe(topics=list(self.topics), listener=_Listener(self, consumer))
         while not self._ends():
             self._apply_pauses(consumer)
@@ -158,14 +158,20 @@ class Consumer:
             except kafka_errors.CorruptRecordError as error:
                 self._skip_corrupt(consumer, error)
                 continue
-            if self._dropped:
-                return
-            if self._fault is not None and (polled or consumer.assignment()):
-                self._recovered(backoff)
+            self._watch_broker(consumer, backoff)
             for partition, found in polled.items():
                 self._receive(partition, found)
             if monotonic() >= self._commit_at:
                 self._commit(consumer)
+
+    def _watch_broker(self, consumer: Any, backoff: Backoff) -> None:
+        """A poll is silent about a broker that is away; that the group's coordinator is unknown tells."""
+        if not consumer._coordinator.coordinator_unknown():
+            self._heard_at = monotonic()
+            if self._fault is not None and consumer.assignment():
+                self._recovered(backoff)
+        elif monotonic() - self._heard_at > SILENCE_SECONDS:
+            self._troubled(kafka_errors.KafkaConnectionError("the group's coordinator is unknown"))
 
     def _pace(self, consumer: Any) -> None:
         """Longer fetches the longer nothing has come: 50 ms more for each idle second."""
@@ -225,11 +231,17 @@ class Consumer:
         if consumer is not None:
             deadline = Deadline(self.settings.close_timeout_ms / 1000)
             with suppress(Exception):
-                if not self._dropped:
-                    self._commit(consumer, deadline.left_ms)
+                self._commit(consumer, deadline.left_ms)
+            with suppress(Exception):
+                self._finish_join(consumer, deadline)
             with suppress(Exception):
                 consumer.close(autocommit=False, timeout_ms=deadline.left_ms)
         self._queues.drop()
+
+    def _finish_join(self, consumer: Any, deadline: Deadline) -> None:
+        """A member that leaves while it joins stays in the embedded broker's group, a ghost that stalls the others."""
+        while consumer.group_metadata().state is MemberState.REBALANCING and not deadline.passed:
+            consumer.poll(timeout_ms=min(POLL_MS, deadline.left_ms))  # what it fetches now is read again by others
 
     def _troubled(self, error: Exception) -> None:
         ours = translate(error, self.settings.bootstrap)
@@ -255,10 +267,9 @@ class Consumer:
         return self._queues.drop(places)
 
     def on_lost(self, places: Sequence[Place]) -> None:
-        """The group dropped this member: nothing may be committed, and the session begins anew."""
+        """The group dropped this member: nothing may be committed; positions come from the committed offsets again."""
         log.warning("bus.lost", partitions=[f"{topic}[{partition}]" for topic, partition in sorted(places)])
         self._queues.drop(places)
-        self._dropped = True
 
 
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import Annotated, Final
 from uuid import UUID
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, SkipValidation, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 
 from stanchion.contracts import limits, payload
-from stanchion.contracts.message import Message, Moment, Name, Tag, Version
+from stanchion.contracts.message import Message, Moment, Name, Tag, Value, Version
 
 Key = Annotated[str, AfterValidator(lambda text: payload.check_key(text, "$.idempotency_key"))]
 Reason = Annotated[str, StringConstraints(max_length=limits.REASON_CHARACTERS)]
 Priority = Annotated[int, Field(strict=True, ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)]
-Value = SkipValidation[JsonValue]  # payload.parse or payload.check has seen it: not a second time
 
 
 class SubmitTask(Message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -11,6 +11,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
+    SkipValidation,
     StringConstraints,
     ValidationError,
     ValidationInfo,
@@ -22,6 +24,9 @@ from stanchion.contracts.json_scanner import path_text
 from stanchion.errors import Unprocessable
 
 M = TypeVar("M", bound="Message")
+
+PARSED: Final = {"parsed": True}
+"""Validation context of a value that `payload.parse` or `payload.check` has seen."""
 
 
 def _plain(text: str) -> str:
@@ -38,6 +43,12 @@ def _moment(value: object, info: ValidationInfo) -> datetime:
     return check_time(value, where) if isinstance(value, datetime) else parse_time(value, where)
 
 
+def _checked(value: object, info: ValidationInfo) -> object:
+    # Built in code, a value may hold anything; it would be written as null or fail far from here.
+    return value if info.context is PARSED else payload.check(value, f"$.{info.field_name}")
+
+
+Value = Annotated[SkipValidation[JsonValue], BeforeValidator(_checked)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=limits.NAME_CHARACTERS), AfterValidator(_plain)]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=limits.TAG_CHARACTERS), AfterValidator(_plain)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
@@ -73,7 +84,7 @@ class Message(BaseModel):
 def read(model: type[M], value: object, where: str = "$") -> M:
     """A model from a parsed value; raises Unprocessable E-DATA-12, 13 or 15 with the path, never showing a value."""
     try:
-        return model.model_validate(value)
+        return model.model_validate(value, context=PARSED)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_input=False)
         first = faults[0]

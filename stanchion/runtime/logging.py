@@ -31,8 +31,8 @@ _LEVELS: dict[str, int] = {
     "critical": stdlib.CRITICAL,
 }
 
-# Libraries that talk a lot: their INFO is noise, and kafka's DEBUG costs more than the work.
-_QUIET = {"kafka": "error", "uvicorn": "warning", "asyncio": "warning", "rq": "warning", "redis": "warning"}
+# Libraries that talk a lot. Kafka's writes some ten errors a second while a broker is away; `bus.broker_away` says it.
+_QUIET = {"kafka": "critical", "uvicorn": "warning", "asyncio": "warning", "rq": "warning", "redis": "warning"}
 
 
 class Log(Protocol):
@@ -172,4 +172,4 @@ def _lead_in_libraries(level: Level) -> None:
     root.addHandler(_Bridge())
     root.setLevel(max(_LEVELS[level], stdlib.INFO))
     for name, quiet in _QUIET.items():
-        stdlib.getLogger(name).setLevel(max(_LEVELS[level], _LEVELS[quiet]))
+        stdlib.getLogger(name).setLevel(stdlib.INFO if level == "debug" else max(_LEVELS[level], _LEVELS[quiet]))
