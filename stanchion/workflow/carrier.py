@@ -1,21 +1,24 @@
-"""One value between Python and JSON, by its declared type, and what is wrong with it by field.
+"""Carries values of one type between Python and JSON, and says by field what does not fit.
 
-Going out, a value is taken as it is (strict: "5" is no int) and written in the form of its type. Coming in, it is read
-from JSON just as strictly. Errors name the JSON path and the expected kind, never the value: it may be a secret.
+Going out, a value is taken as it is (strict: "5" is no int), written in the form of its type, and read back once: what
+is stored can be read. Coming in, it is read from JSON just as strictly. Errors name the JSON path and the expected
+kind, never the value: it may be a secret.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Final
 
-import orjson
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from stanchion.contracts import payload
 from stanchion.contracts.json_scanner import path_text
+from stanchion.workflow.type_fitter import named
 
-__all__ = ["Problem", "Unfit", "take_in", "write_out"]
+__all__ = ["Carrier", "Problem", "Unfit", "carrier"]
 
 Problem = tuple[str, str]  # JSON path, what is wrong there
 
@@ -36,53 +39,77 @@ class Unfit(Exception):  # noqa: N818 - a finding, which becomes an error with a
     def text(self) -> str:
         """The first problems in a line: `$.url.host: Field required; ...`."""
         shown = "; ".join(f"{path}: {what}" for path, what in self.problems[:5])
-        more = len(self.problems) - 5 + self.left_out
-        return shown + (f"; and {more} more" if more > 0 else "")
+        more = len(self.problems[5:]) + self.left_out
+        return shown + (f"; and {more} more" if more else "")
 
     def details(self) -> list[dict[str, str]]:
         """The problems for machines."""
         return [{"path": path, "problem": what} for path, what in self.problems]
 
 
-def take_in(adapter: TypeAdapter[Any], value: Any, where: str = "$") -> Any:
-    """A checked JSON value as the declared type; raises Unfit, and Unprocessable E-DATA-.. for what is no JSON."""
-    raw = payload.dumps(value)
-    try:
-        return adapter.validate_json(raw, strict=True)
-    except ValidationError as error:
-        # 1.0 and 1 are one payload by its digest, so one must not fit where the other does not.
-        canonical = payload.canonical(value) if b".0" in raw else raw
-        if canonical == raw:
+class Carrier:
+    """Reads and writes one type; raises what pydantic raises for a type that it can't handle."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+        self._reader: TypeAdapter[Any] = TypeAdapter(kind)
+
+    @cached_property
+    def _writer(self) -> TypeAdapter[Any]:
+        # A model's own settings would write NaN in a field of type Any as null, without a word. The settings of the
+        # outermost type decide; so there is one around it.
+        return TypeAdapter(tuple[self._kind], config=ConfigDict(ser_json_inf_nan="constants"))  # type: ignore[name-defined]  # a type at run time
+
+    def json_schema(self, *, result: bool) -> dict[str, Any]:
+        """The JSON schema of what is written (`result`) or read."""
+        return self._reader.json_schema(mode="serialization" if result else "validation")
+
+    def take_in(self, value: Any, where: str = "$") -> Any:
+        """A checked JSON value as the type; raises Unfit, and Unprocessable E-DATA-.. for what is no JSON."""
+        raw = payload.dumps(value)
+        try:
+            return self._reader.validate_json(raw, strict=True)
+        except ValidationError as error:
+            # 1.0 and 1 are one payload by its digest, so one must not fit where the other does not.
+            canonical = payload.canonical(value) if b".0" in raw else raw
+            if canonical == raw:
+                raise Unfit(_problems(error, where)) from None
+        return self._tried(lambda: self._reader.validate_json(canonical, strict=True), where)
+
+    def write_out(self, value: Any, where: str = "$") -> Any:
+        """The JSON form of a value; raises Unfit, and Unprocessable E-DATA-.. (NaN, NUL, large integers)."""
+        checked = self._tried(lambda: self._reader.validate_python(value, strict=True), where)
+        try:
+            (dumped,) = self._writer.dump_python((checked,), mode="json", by_alias=True, warnings=False)
+        except PydanticSerializationError as error:
+            raise Unfit([(where, str(error).partition("\n")[0])]) from None
+        plain = payload.check(dumped, where)
+        # An instance passes as an instance, whatever was put into its fields since it was made.
+        self._tried(lambda: self._reader.validate_json(payload.dumps(plain), strict=True), where)
+        return plain
+
+    def _tried(self, convert: Callable[[], Any], where: str) -> Any:
+        try:
+            return convert()
+        except ValidationError as error:
             raise Unfit(_problems(error, where)) from None
-    try:
-        return adapter.validate_json(canonical, strict=True)
-    except ValidationError as error:
-        raise Unfit(_problems(error, where)) from None
 
 
-def write_out(adapter: TypeAdapter[Any], value: Any, where: str = "$") -> Any:
-    """The JSON form of a Python value; raises Unfit, and Unprocessable E-DATA-.. (NaN, NUL, large integers)."""
-    try:
-        checked = adapter.validate_python(value, strict=True)
-    except ValidationError as error:
-        raise Unfit(_problems(error, where)) from None
-    try:
-        return payload.check(adapter.dump_python(checked, mode="json", warnings="error"), where)
-    except PydanticSerializationError:
-        return _written_with_doubt(adapter, checked, where)
+# By name and type: int | float and float | int are equal, but their schemas are not, and whose came first must not
+# depend on the order of imports.
+_CARRIERS: Final[dict[tuple[str, Any], Carrier]] = {}
 
 
-def _written_with_doubt(adapter: TypeAdapter[Any], value: Any, where: str) -> Any:
-    """An instance whose fields are not what it declares passes as an instance; reading it back tells which field."""
+def carrier(kind: Any) -> Carrier:
+    """The carrier of a type, built once."""
+    key = (named(kind), kind)
     try:
-        plain = payload.check(adapter.dump_python(value, mode="json", warnings=False), where)
-    except PydanticSerializationError as error:
-        raise Unfit([(where, str(error).partition("\n")[0])]) from None
-    try:
-        adapter.validate_json(orjson.dumps(plain), strict=True)
-    except ValidationError as error:
-        raise Unfit(_problems(error, where)) from None
-    return plain
+        found = _CARRIERS.get(key)
+    except TypeError:  # metadata that can't be hashed
+        return Carrier(kind)
+    if found is None:
+        found = _CARRIERS[key] = Carrier(kind)
+    return found
 
 
 def _problems(error: ValidationError, where: str) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""How one step's arguments and result cross a process: pydantic adapters, built once, fed by what the graph says.
+"""How one step's arguments and result cross a process: by its types, and from where the graph says.
 
 A worker decodes the arguments of a step from the task's input, the results of its predecessors, its item, the rows of
 the branches that it joins, or what Go and Again carried; and encodes what the step returned, a value or a decision.
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, get_origin
 
 from stanchion.errors import Rejected
-from stanchion.workflow.carrier import Unfit, take_in, write_out
+from stanchion.workflow.carrier import Carrier, Unfit, carrier
 from stanchion.workflow.faults import refusal
 from stanchion.workflow.outcomes import Again, Go, Retry, Spawn
-from stanchion.workflow.payload_types import adapter
 from stanchion.workflow.results import ResultReader, Results
 from stanchion.workflow.step import AnyStep
 from stanchion.workflow.type_fitter import element_of, named, plain
@@ -83,8 +82,8 @@ class StepCodec:
         self.step = step
         self.fillings = fillings
         self._result_kind = result
-        self._result = adapter(result)
-        self._adapters = {one.argument.name: adapter(_carried(one)) for one in fillings}
+        self._result = carrier(result)
+        self._carriers = {one.argument.name: carrier(_carried(one)) for one in fillings}
 
     def decode_args(
         self,
@@ -117,20 +116,20 @@ class StepCodec:
 
     def _take(self, filling: Filling, value: Any) -> Any:
         name = filling.argument.name
-        kind = adapter(filling.argument.kind) if filling.source == "results" else self._adapters[name]
+        kind = carrier(filling.argument.kind) if filling.source == "results" else self._carriers[name]
         try:
-            return take_in(kind, value, f"$.{name}")
+            return kind.take_in(value, f"$.{name}")
         except Unfit as unfit:
             raise self._misfit(f"{self.step.name}() can't take {filling.argument}", unfit) from None
 
     def _results(self, filling: Filling, reader: ResultReader | None) -> Any:
         if reader is None:
             raise self._absent(filling)
-        name, item = filling.argument.name, self._adapters[filling.argument.name]
+        name, item = filling.argument.name, self._carriers[filling.argument.name]
 
         def decode(value: Any, idx: int) -> Any:
             try:
-                return take_in(item, value, f"$.{name}[{idx}]")
+                return item.take_in(value, f"$.{name}[{idx}]")
             except Unfit as unfit:
                 what = f"{self.step.name}() can't take child {idx} of {filling.step} in {filling.argument}"
                 raise self._misfit(what, unfit) from None
@@ -174,7 +173,7 @@ class StepCodec:
 
     def _given(self, filling: Filling, value: Any) -> Any:
         what = f"the input of {self.step.name}() does not fit {filling.argument}"
-        return self._write(adapter(filling.argument.kind), value, f"$.{filling.argument.name}", what)
+        return self._write(carrier(filling.argument.kind), value, f"$.{filling.argument.name}", what)
 
     def encode_result(self, returned: Any) -> Encoded:
         """What the step returned, ready to be stored.
@@ -208,20 +207,20 @@ class StepCodec:
         """The item of child `idx` of a fan-out over this step, as JSON; raises like `encode_result`."""
         filling = self.fillings[0]
         what = f"item {idx} for {self.step.name}() is no {named(filling.argument.kind)}"
-        return self._write(self._adapters[filling.argument.name], value, f"$[{idx}]", what)
+        return self._write(self._carriers[filling.argument.name], value, f"$[{idx}]", what)
 
     def decode_result(self, value: Any) -> Any:
         """A stored result as the declared type; raises Rejected E-STEP-31."""
         try:
-            return take_in(self._result, value)
+            return self._result.take_in(value)
         except Unfit as unfit:
             raise self._misfit(
                 f"the stored result of {self.step.name} is no {named(self._result_kind)}", unfit
             ) from None
 
-    def _write(self, kind: Any, value: Any, where: str, what: str) -> Any:
+    def _write(self, kind: Carrier, value: Any, where: str, what: str) -> Any:
         try:
-            return write_out(kind, value, where)
+            return kind.write_out(value, where)
         except Unfit as unfit:
             error = refusal("E-STEP-32", what, unfit.path, why=unfit.text(), fix="make value and annotation agree")
             error.details["problems"] = unfit.details()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stanchion.workflow.carrier import carrier
 from stanchion.workflow.codec import StepCodec
 from stanchion.workflow.faults import refusal
 from stanchion.workflow.graph import Graph, Node, Param
 from stanchion.workflow.intake import Intake, object_schema
 from stanchion.workflow.linker import Links, link, result_of, upstream
-from stanchion.workflow.payload_types import json_schema
 from stanchion.workflow.scoper import Scope, deepest, place
 from stanchion.workflow.skipper import Skipper
 from stanchion.workflow.step import AnyStep
@@ -140,6 +140,6 @@ def _node(step: AnyStep, links: Links, scopes: dict[str, Scope], fillings: tuple
             for one in fillings
         ),
         input_schema=object_schema(sent),
-        result_schema=json_schema(result_of(step, links), result=True),
+        result_schema=carrier(result_of(step, links)).json_schema(result=True),
         **{name: getattr(options, name) for name in (*same, *times)},
     )

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NotRequired
 
 import typing_extensions
-from pydantic import PydanticUserError, TypeAdapter
+from pydantic import PydanticUserError
 
 from stanchion.contracts import payload
 from stanchion.contracts.json_scanner import path_text
 from stanchion.errors import StanchionError, Unprocessable
-from stanchion.workflow.carrier import Problem, Unfit, take_in, write_out
+from stanchion.workflow.carrier import Carrier, Problem, Unfit, carrier
 from stanchion.workflow.faults import closest, refusal
 from stanchion.workflow.signature import Argument
 from stanchion.workflow.type_fitter import fits, named
@@ -28,13 +28,12 @@ _TYPED_DICT: Final[Any] = typing_extensions.TypedDict
 def object_schema(arguments: Iterable[Argument]) -> dict[str, Any]:
     """The JSON schema of an object with these arguments and nothing else; defaults are in it where they have JSON."""
     listed = list(arguments)
-    adapter = _object_adapter(listed)
-    schema = adapter.json_schema(mode="validation")
+    schema = _object_carrier(listed).json_schema(result=False)
     schema.pop("title", None)
     for argument in listed:
         if not argument.required:
             try:
-                default = write_out(TypeAdapter(argument.kind), argument.default)
+                default = carrier(argument.kind).write_out(argument.default)
             except (Unfit, StanchionError, PydanticUserError):
                 continue  # a default that is no value of its own type stays the function's business
             schema["properties"][argument.name]["default"] = default
@@ -43,10 +42,9 @@ def object_schema(arguments: Iterable[Argument]) -> dict[str, Any]:
     return schema
 
 
-def _object_adapter(arguments: Sequence[Argument]) -> TypeAdapter[Any]:
+def _object_carrier(arguments: Sequence[Argument]) -> Carrier:
     fields = {one.name: one.kind if one.required else NotRequired[one.kind] for one in arguments}
-    shape = _TYPED_DICT("Input", fields)
-    return TypeAdapter(shape)
+    return Carrier(_TYPED_DICT("Input", fields))
 
 
 class Intake:
@@ -70,7 +68,7 @@ class Intake:
                         why="both are filled by the same input of the task",
                         fix=f"make both {named(other.kind)}, or rename one",
                     )
-        self._adapter = _object_adapter(list(self._arguments.values()))
+        self._carrier = _object_carrier(list(self._arguments.values()))
 
     def schema(self) -> dict[str, Any]:
         """The JSON schema of an input."""
@@ -81,20 +79,20 @@ class Intake:
         plain = payload.check(value)
         if not isinstance(plain, dict):
             raise self._refused([("$", "Input should be an object")])
-        self._convert(take_in, plain)
+        self._convert(self._carrier.take_in, plain)
         return plain
 
     def encode(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON input from Python values; raises like `check`."""
-        return self._convert(write_out, dict(values))
+        return self._convert(self._carrier.write_out, dict(values))
 
-    def _convert(self, convert: Callable[[TypeAdapter[Any], Any], Any], values: dict[str, Any]) -> dict[str, Any]:
+    def _convert(self, convert: Callable[[Any], Any], values: dict[str, Any]) -> dict[str, Any]:
         problems = []
         for name in sorted(values.keys() - self._arguments.keys()):
             meant = closest(name, self._arguments)
             problems.append((path_text("$", [name]), "unknown input" + (f"; did you mean {meant}?" if meant else "")))
         try:
-            converted: dict[str, Any] = convert(self._adapter, values)
+            converted: dict[str, Any] = convert(values)
         except Unfit as unfit:
             problems.extend(unfit.problems)
         if problems:

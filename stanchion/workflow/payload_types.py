@@ -1,4 +1,4 @@
-"""Which types may cross a process, and the pydantic adapters that carry them, built once for each type.
+"""Which types may cross a process.
 
 JSON types, dataclasses, pydantic models, TypedDict, enums, dates, UUID, Decimal and unions of these have one JSON form.
 What has none (bytes, open files, functions), or one whose order may differ in another process (sets), is refused while
@@ -12,12 +12,13 @@ from collections import abc
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar, get_args, get_origin
 
-from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
+from pydantic import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation
 
+from stanchion.workflow.carrier import carrier
 from stanchion.workflow.type_fitter import members, named, plain
 
-__all__ = ["Unsendable", "adapter", "json_schema", "prove_sendable"]
+__all__ = ["Unsendable", "prove_sendable"]
 
 _SCHEMALESS: Final = re.compile(r"generate pydantic-core schema for (?:<class '([^']+)'>|(\S+?))\.? ")
 _LAZY: Final = (
@@ -30,9 +31,6 @@ _LAZY: Final = (
     abc.Awaitable,
     abc.Coroutine,
 )
-# By name and type: int | float and float | int are equal, but their schemas are not, and whose came first must not
-# depend on the order of imports.
-_ADAPTERS: dict[tuple[str, Any], TypeAdapter[Any]] = {}
 
 
 class Unsendable(Exception):  # noqa: N818 - a finding, which becomes an error with a place
@@ -44,28 +42,11 @@ class Unsendable(Exception):  # noqa: N818 - a finding, which becomes an error w
         self.fix = fix
 
 
-def adapter(kind: Any) -> TypeAdapter[Any]:
-    """The adapter of this type; raises what pydantic raises for a type that it can't handle."""
-    key = (named(kind), kind)
-    try:
-        found = _ADAPTERS.get(key)
-    except TypeError:  # metadata that can't be hashed
-        return TypeAdapter(kind)
-    if found is None:
-        found = _ADAPTERS[key] = TypeAdapter(kind)
-    return found
-
-
-def json_schema(kind: Any, *, result: bool) -> dict[str, Any]:
-    """The JSON schema of what is sent (`result`) or taken."""
-    return adapter(kind).json_schema(mode="serialization" if result else "validation")
-
-
 def prove_sendable(kind: Any) -> None:
     """Raise Unsendable unless values of this type have one JSON form."""
     _refuse_lazy(kind)
     try:
-        schemas = [json_schema(kind, result=result) for result in (True, False)]
+        schemas = [carrier(kind).json_schema(result=result) for result in (True, False)]
     except PydanticUndefinedAnnotation as error:
         raise Unsendable(
             f"it names {error.name!r}, which is not defined yet", f"define {error.name} before the step"
@@ -116,6 +97,8 @@ def _faults(schema: Any, path: str) -> Iterator[tuple[str, str, str]]:
         return
     if schema.get("format") == "binary":
         yield path, "bytes have no JSON form", "use str (base64), or an artifact"
+    if schema.get("writeOnly"):
+        yield path, "secrets are masked when they are written", "pass a name under which the step finds the secret"
     if schema.get("uniqueItems"):
         yield path, "the order of a set differs between processes", "use list[...]"
     for key in ("properties", "$defs"):

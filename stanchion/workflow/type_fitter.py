@@ -10,9 +10,10 @@ from __future__ import annotations
 import types
 from collections import abc
 from datetime import date, datetime
-from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, get_args, get_origin, is_typeddict
+from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, get_args, get_origin
 
 import typing_extensions
+from typing_extensions import is_typeddict  # that of typing does not know the TypedDict of typing_extensions
 
 __all__ = ["element_of", "fits", "members", "named", "plain", "with_none"]
 
@@ -49,7 +50,7 @@ def element_of(kind: Any) -> tuple[Any] | None:
     """The type of one item, in a tuple of one, when `kind` is a list, a Sequence or a tuple[T, ...]; else None."""
     kind = plain(kind)
     origin = get_origin(kind) or kind
-    if not _is_a(origin, _ARRAYS):
+    if origin not in _ARRAYS:  # not by subclass: a str is a Sequence too
         return None
     args = get_args(kind)
     if origin is tuple:
@@ -59,8 +60,13 @@ def element_of(kind: Any) -> tuple[Any] | None:
 
 def fits(given: Any, wanted: Any) -> bool:
     """Whether every value of type `given` can be taken as `wanted`."""
-    given_members, wanted_members = members(given), members(wanted)
-    return all(any(_one_fits(one, other) for other in wanted_members) for one in given_members)
+    given_members = [value for one in members(given) for value in _literals(one)]
+    return all(any(_one_fits(one, other) for other in members(wanted)) for one in given_members)
+
+
+def _literals(kind: Any) -> list[Any]:
+    """A Literal of several values as several of one."""
+    return [Literal[value] for value in get_args(kind)] if get_origin(kind) is Literal else [kind]
 
 
 def _one_fits(given: Any, wanted: Any) -> bool:
@@ -69,14 +75,14 @@ def _one_fits(given: Any, wanted: Any) -> bool:
     if isinstance(given, NewType):
         return fits(given.__supertype__, wanted)
     if get_origin(given) is Literal:
-        return _literal_fits(given, wanted)
+        return _literal_fits(get_args(given)[0], wanted)
     inner = element_of(given)
     if inner is not None or get_origin(given) is tuple:
         return _array_fits(given, inner, wanted)
-    if is_typeddict(given):
-        return (get_origin(wanted) or wanted) in _OBJECTS and fits(Any, (get_args(wanted) or (Any, Any))[1])
     origin, other = get_origin(given) or given, get_origin(wanted) or wanted
-    if _is_a(origin, _OBJECTS) and _is_a(other, _OBJECTS):
+    if is_typeddict(given):
+        return other in _OBJECTS and (get_args(wanted) or (Any, Any))[1] in _ANYTHING
+    if origin in _OBJECTS and other in _OBJECTS:
         return _args_fit(get_args(given) or (Any, Any), get_args(wanted) or (Any, Any))
     if get_origin(given) or get_origin(wanted):
         return origin == other and _args_fit(get_args(given), get_args(wanted))
@@ -88,14 +94,13 @@ def _class_fits(given: Any, wanted: Any) -> bool:
         return True
     if (given is bool and wanted is not bool) or (given is datetime and wanted is date):
         return False  # subclasses in Python, other things in JSON
-    return isinstance(given, type) and isinstance(wanted, type) and not is_typeddict(wanted) and _is_a(given, (wanted,))
+    return _is_a(given, wanted)
 
 
-def _literal_fits(given: Any, wanted: Any) -> bool:
+def _literal_fits(value: Any, wanted: Any) -> bool:
     if get_origin(wanted) is Literal:
-        allowed = [(type(value), value) for value in get_args(wanted)]
-        return all((type(value), value) in allowed for value in get_args(given))
-    return all(_one_fits(type(value), wanted) for value in get_args(given))
+        return (type(value), value) in [(type(allowed), allowed) for allowed in get_args(wanted)]
+    return _one_fits(type(value), wanted)
 
 
 def _array_fits(given: Any, inner: tuple[Any] | None, wanted: Any) -> bool:
@@ -110,10 +115,10 @@ def _args_fit(given: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:
     return len(given) == len(wanted) and all(fits(one, other) for one, other in zip(given, wanted, strict=True))
 
 
-def _is_a(kind: Any, parents: tuple[Any, ...]) -> bool:
+def _is_a(kind: Any, parent: Any) -> bool:
     try:
-        return isinstance(kind, type) and any(kind is parent or issubclass(kind, parent) for parent in parents)
-    except TypeError:  # protocols that are not for run time
+        return isinstance(kind, type) and isinstance(parent, type) and issubclass(kind, parent)
+    except TypeError:  # a TypedDict, or a protocol that is not for run time
         return False
 
 

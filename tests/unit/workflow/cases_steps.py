@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, SecretStr
 from refusal_kit import CASES, Url, pages, refused, urls
 
 from stanchion.contracts import limits
@@ -125,6 +126,15 @@ def only_retry(wf: Workflow) -> None:
 def unknown_type(wf: Workflow) -> None:
     @wf.step()
     def plan(ctx: Ctx, page: "Nowhere") -> None: ...  # noqa: F821 - that is the point
+
+
+@refused("E-STEP-17", "token: secrets are masked when they are written")
+def takes_a_secret(wf: Workflow) -> None:
+    class Login(BaseModel):
+        token: SecretStr
+
+    @wf.step()
+    def plan(ctx: Ctx, login: Login) -> None: ...
 
 
 @refused("E-STEP-17", "bytes have no JSON form")
