@@ -141,7 +141,7 @@ class Workflow:
     def _check_name(self, name: str, where: Site) -> None:
         if self._frozen is not None:
             raise refusal(
-                "E-STEP-22",
+                "E-STEP-42",
                 f"{name} comes too late: the graph of {self.name} was read already",
                 where,
                 fix="define all steps before graph(), validate_input() or describe() is called",
@@ -158,7 +158,7 @@ class Workflow:
             )
         if len(self._steps) >= limits.GRAPH_STEPS:
             raise refusal(
-                "E-STEP-23",
+                "E-STEP-43",
                 f"{self.name} has {len(self._steps) + 1:,} steps; the limit is {limits.GRAPH_STEPS:,}",
                 where,
                 fix="use a fan-out (each=True), or split the workflow",
@@ -206,7 +206,7 @@ def _local_names() -> dict[str, Any]:
 def _check_isolation(name: str, fn: Any, options: StepOptions, where: Site) -> None:
     if options.isolation == "thread" and inspect.iscoroutinefunction(inspect.unwrap(fn)):
         raise refusal(
-            "E-STEP-20",
+            "E-STEP-40",
             f'{name}() is async def and has isolation="thread"',
             where,
             why="async steps share one event loop",

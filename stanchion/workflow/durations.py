@@ -19,7 +19,7 @@ _LONGEST: Final = 3650 * 86400.0  # ten years: above it timestamps and intervals
 
 
 def seconds(value: object, option: str, where: Site | None, *, least: float | None = None, zero: bool = False) -> float:
-    """`value` in seconds; raises Rejected E-STEP-21 naming `option` for what is no duration, or below `least` seconds.
+    """`value` in seconds; raises Rejected E-STEP-41 naming `option` for what is no duration, or below `least` seconds.
 
     Zero is refused unless `zero` says that it makes sense for this option.
     """
@@ -38,7 +38,7 @@ def seconds(value: object, option: str, where: Site | None, *, least: float | No
     elif least is not None and found < least:
         fault = f"is shorter than {least:g} s"
     if found is None or fault:
-        raise refusal("E-STEP-21", f"{option}={value!r} {fault}", where, fix=f'e.g. {option}="30s" (ms, s, m, h, d)')
+        raise refusal("E-STEP-41", f"{option}={value!r} {fault}", where, fix=f'e.g. {option}="30s" (ms, s, m, h, d)')
     return found
 
 

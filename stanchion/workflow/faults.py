@@ -93,11 +93,11 @@ E-STEP-16 | annotation can't be read | A name in an annotation is not known wher
 E-STEP-17 | type can't travel | Values of this type have no JSON form. | Use JSON types, dataclasses, pydantic models, TypedDict, enums, dates, UUID or Decimal.
 E-STEP-18 | bad name | Names of workflows and steps are [a-z][a-z0-9_]{0,63}. | Rename it.
 E-STEP-19 | name used twice | Each step of a workflow has a name of its own. | Rename one of the two.
-E-STEP-20 | bad option | An option of a step has a value that is not allowed. | See the message.
-E-STEP-21 | bad duration | A duration is a text such as "30s", a number of seconds or a timedelta. | Use "250ms", "30s", "2m", "4h" or "1d".
-E-STEP-22 | definition is closed | The graph was read already; a run must not see it change. | Define all steps when the module is imported.
-E-STEP-23 | too many steps | A workflow has more steps than the limit. | Use a fan-out, or split the workflow.
-E-STEP-24 | outcome not declared | What a step may return and what its decorator says differ. | Name the targets in next=, again= or spawns=, and the outcome in the result type.
+E-STEP-40 | bad option | An option of a step has a value that is not allowed. | See the message.
+E-STEP-41 | bad duration | A duration is a text such as "30s", a number of seconds or a timedelta. | Use "250ms", "30s", "2m", "4h" or "1d".
+E-STEP-42 | definition is closed | The graph was read already; a run must not see it change. | Define all steps when the module is imported.
+E-STEP-43 | too many steps | A workflow has more steps than the limit. | Use a fan-out, or split the workflow.
+E-STEP-44 | outcome not declared | What a step may return and what its decorator says differ. | Name the targets in next=, again= or spawns=, and the outcome in the result type.
 E-STEP-31 | argument does not fit | A value from an earlier step does not fit the argument's type any more. | Give changed types a new workflow version.
 E-STEP-32 | result does not fit | A step returned something else than its annotation says. | Return what the annotation says.
 E-STEP-33 | outcome not allowed | A step returned an outcome that its decorator does not declare. | Declare it in next=, again= or spawns=.

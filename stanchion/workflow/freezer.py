@@ -33,7 +33,7 @@ class Frozen:
 
 
 def freeze(workflow: Workflow) -> Frozen:
-    """Check the whole and build the graph; raises Rejected E-WIRE-.., E-JOIN-.. or E-STEP-24."""
+    """Check the whole and build the graph; raises Rejected E-WIRE-.., E-JOIN-.. or E-STEP-44."""
     if not workflow.steps:
         raise refusal("E-WIRE-10", f"{workflow.name} has no steps", workflow.where, fix=f"@{workflow.name}.step()")
     links = link(workflow.name, workflow.steps)

@@ -24,7 +24,7 @@ Rest: TypeAlias = Literal["cancel", "finish"]
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Open when every child has arrived; raises Rejected E-JOIN-01 or E-STEP-21 for a bad value."""
+    """Open when every child has arrived; raises Rejected E-JOIN-01 or E-STEP-41 for a bad value."""
 
     on_failed: OnFailed = "fail"
     within: Duration | None = None
@@ -35,7 +35,7 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Open with the first child that succeeds; raises Rejected E-JOIN-01 or E-STEP-21 for a bad value."""
+    """Open with the first child that succeeds; raises Rejected E-JOIN-01 or E-STEP-41 for a bad value."""
 
     within: Duration | None = None
     on_failed: OnFailed = "fail"
@@ -49,7 +49,7 @@ class First:
 class AtLeast:
     """Open with `need` children: an int is a count (from 1), a float a share (over 0, up to 1.0).
 
-    Raises Rejected E-JOIN-01 or E-STEP-21 for a bad value.
+    Raises Rejected E-JOIN-01 or E-STEP-41 for a bad value.
     """
 
     need: int | float

@@ -81,7 +81,7 @@ def result_of(step: AnyStep, links: Links | None = None) -> Any:
 
 
 def link(workflow: str, steps: Mapping[str, AnyStep]) -> Links:
-    """Resolve and check all edges; raises Rejected E-STEP-24, E-WIRE-03, -07, -09, -10 or -11."""
+    """Resolve and check all edges; raises Rejected E-STEP-44, E-WIRE-03, -07, -09, -10 or -11."""
     links = Links(steps)
     for step in steps.values():
         _check_outcomes(step)
@@ -104,14 +104,14 @@ def _check_outcomes(step: AnyStep) -> None:
     for outcome, (name, targets) in declared.items():
         if targets and outcome not in outcomes:
             raise refusal(
-                "E-STEP-24",
+                "E-STEP-44",
                 f"{step.name}() declares {name}= but its result type has no {outcome.__name__}",
                 step.where,
                 fix=f"-> ... | {outcome.__name__}, or remove {name}=",
             )
         if outcome in outcomes and not targets:
             raise refusal(
-                "E-STEP-24",
+                "E-STEP-44",
                 f"{step.name}() may return {outcome.__name__} but declares no {name}=",
                 step.where,
                 why="the graph must be known before the first run",

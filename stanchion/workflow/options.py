@@ -59,7 +59,7 @@ class StepOptions:
 
 
 def read_options(given: dict[str, Any], where: Site) -> StepOptions:
-    """The options as given to the decorator; raises Rejected E-STEP-20, E-STEP-21, E-WIRE-03 or E-JOIN-01."""
+    """The options as given to the decorator; raises Rejected E-STEP-40, E-STEP-41, E-WIRE-03 or E-JOIN-01."""
     take = _Taker(given, where)
     options = StepOptions(
         after=cast("tuple[AnyStep, ...]", take.steps("after", names=False)),
@@ -119,7 +119,7 @@ def _check_relations(options: StepOptions, where: Site) -> None:
 
 
 def _bad(where: Site, what: str, fix: str) -> Rejected:
-    return refusal("E-STEP-20", what, where, fix=fix)
+    return refusal("E-STEP-40", what, where, fix=fix)
 
 
 class _Taker:

@@ -108,7 +108,7 @@ class Spawn(_Outcome):
 class Retry(_Outcome):
     """Give this attempt up and try again, after the usual delay or after `after`; it spends one of the retries.
 
-    Raises Rejected E-STEP-21 for a bad duration.
+    Raises Rejected E-STEP-41 for a bad duration.
     """
 
     __slots__ = ("after_seconds", "reason")

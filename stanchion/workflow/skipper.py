@@ -71,6 +71,9 @@ class Skipper:
         """The steps that are surely skipped whenever `one` is."""
         if one.name not in self._followers:
             found = {one.name}
+            for step in reversed(self._links.order):  # skipped for want of all predecessors: so they were skipped
+                if step.name in found and self._links.starter(step) is None:
+                    found.update(parent.name for parent in step.after)
             for step in self._links.order:
                 parents = list(self._links.parents(step))
                 if self._links.starter(step) is not None:

@@ -197,50 +197,50 @@ def option(code: str, message: str, **options: Any) -> None:
     CASES.append((code, message, case))
 
 
-option("E-STEP-20", "retries=-1 is no whole number from 0 to 100", retries=-1)
-option("E-STEP-20", "retries=True is no whole number", retries=True)
-option("E-STEP-20", "priority=101 is no whole number from -100 to 100", priority=101)
-option("E-STEP-20", "queue='Crawl' is no queue name", queue="Crawl")
-option("E-STEP-20", "isolation='fork' is not one of thread, process", isolation="fork")
-option("E-STEP-20", "each='yes' is not True or False", each="yes")
-option("E-STEP-20", "no_retry='ValueError' is no class of Exception", no_retry="ValueError")
-option("E-STEP-20", "timeout=120 s is longer than total=60 s", timeout="2m", total="1m")
-option("E-STEP-20", "retry_cap=1 s is less than retry_delay", retry_delay="2s", retry_cap="1s")
-option("E-STEP-20", "max_rounds=0 is no whole number from 1", max_rounds=0)
-option("E-STEP-20", "again= names a step twice", again=("plan", "plan"))
-option("E-STEP-21", "timeout='2 minutes' is no duration", timeout="2 minutes")
-option("E-STEP-21", "timeout='-2m' is negative", timeout="-2m")
-option("E-STEP-21", "timeout=0 is zero", timeout=0)
-option("E-STEP-21", "timeout=True is no duration", timeout=True)
-option("E-STEP-21", "timeout=nan is not finite", timeout=math.nan)
-option("E-STEP-21", "total=inf is not finite", total=math.inf)
-option("E-STEP-21", "is longer than ten years", total=timedelta(days=36500))
-option("E-STEP-21", "lease='1s' is shorter than 2 s", lease="1s")
+option("E-STEP-40", "retries=-1 is no whole number from 0 to 100", retries=-1)
+option("E-STEP-40", "retries=True is no whole number", retries=True)
+option("E-STEP-40", "priority=101 is no whole number from -100 to 100", priority=101)
+option("E-STEP-40", "queue='Crawl' is no queue name", queue="Crawl")
+option("E-STEP-40", "isolation='fork' is not one of thread, process", isolation="fork")
+option("E-STEP-40", "each='yes' is not True or False", each="yes")
+option("E-STEP-40", "no_retry='ValueError' is no class of Exception", no_retry="ValueError")
+option("E-STEP-40", "timeout=120 s is longer than total=60 s", timeout="2m", total="1m")
+option("E-STEP-40", "retry_cap=1 s is less than retry_delay", retry_delay="2s", retry_cap="1s")
+option("E-STEP-40", "max_rounds=0 is no whole number from 1", max_rounds=0)
+option("E-STEP-40", "again= names a step twice", again=("plan", "plan"))
+option("E-STEP-41", "timeout='2 minutes' is no duration", timeout="2 minutes")
+option("E-STEP-41", "timeout='-2m' is negative", timeout="-2m")
+option("E-STEP-41", "timeout=0 is zero", timeout=0)
+option("E-STEP-41", "timeout=True is no duration", timeout=True)
+option("E-STEP-41", "timeout=nan is not finite", timeout=math.nan)
+option("E-STEP-41", "total=inf is not finite", total=math.inf)
+option("E-STEP-41", "is longer than ten years", total=timedelta(days=36500))
+option("E-STEP-41", "lease='1s' is shorter than 2 s", lease="1s")
 
 
-@refused("E-STEP-20", "on_demand=True and after= stand in one step")
+@refused("E-STEP-40", "on_demand=True and after= stand in one step")
 def on_demand_after(wf: Workflow) -> None:
     @wf.step(after=urls(wf), on_demand=True)
     def send(ctx: Ctx, urls: list[Url]) -> None: ...
 
 
-@refused("E-STEP-20", 'plan() is async def and has isolation="thread"')
+@refused("E-STEP-40", 'plan() is async def and has isolation="thread"')
 def async_thread(wf: Workflow) -> None:
     @wf.step(isolation="thread")
     async def plan(ctx: Ctx) -> None: ...
 
 
-@refused("E-STEP-21", "within='soon' is no duration")
+@refused("E-STEP-41", "within='soon' is no duration")
 def bad_deadline(wf: Workflow) -> None:
     First(within="soon")
 
 
-@refused("E-STEP-21", "after='soon' is no duration")
+@refused("E-STEP-41", "after='soon' is no duration")
 def bad_delay(wf: Workflow) -> None:
     Retry(after="soon")
 
 
-@refused("E-STEP-22", "late comes too late")
+@refused("E-STEP-42", "late comes too late")
 def after_the_graph(wf: Workflow) -> None:
     urls(wf)
     wf.graph()
@@ -249,7 +249,7 @@ def after_the_graph(wf: Workflow) -> None:
     def late(ctx: Ctx) -> None: ...
 
 
-@refused("E-STEP-23", "brief has 4 steps; the limit is 3")
+@refused("E-STEP-43", "brief has 4 steps; the limit is 3")
 def too_many(wf: Workflow) -> None:
     def make(index: int) -> Any:
         def plan(ctx: Ctx) -> None: ...
@@ -263,13 +263,13 @@ def too_many(wf: Workflow) -> None:
             wf.step()(make(index))
 
 
-@refused("E-STEP-24", "plan() declares next= but its result type has no Go")
+@refused("E-STEP-44", "plan() declares next= but its result type has no Go")
 def next_without_go(wf: Workflow) -> None:
     @wf.step(next="deep")
     def plan(ctx: Ctx) -> str: ...
 
 
-@refused("E-STEP-24", "plan() may return Again but declares no again=")
+@refused("E-STEP-44", "plan() may return Again but declares no again=")
 def again_without_target(wf: Workflow) -> None:
     @wf.step()
     def plan(ctx: Ctx) -> str | Again: ...

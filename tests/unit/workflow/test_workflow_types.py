@@ -194,7 +194,7 @@ def test_no_durations(value: Any) -> None:
     """Everything else is refused, with the option's name."""
     with pytest.raises(Rejected, match="timeout=") as caught:
         seconds(value, "timeout", None)
-    assert caught.value.code == "E-STEP-21"
+    assert caught.value.code == "E-STEP-41"
 
 
 def test_zero_where_it_makes_sense() -> None:
