@@ -12,6 +12,7 @@ from stanchion.contracts import limits
 __all__ = ["FailedChild", "ListReader", "ResultReader", "ResultRow", "Results"]
 
 T_co = TypeVar("T_co", covariant=True)
+V = TypeVar("V")
 _PAGE: Final = limits.PAGE_ROWS_MAX
 
 
@@ -85,10 +86,8 @@ class Results(Sequence[T_co], Generic[T_co]):
         self._starts: list[tuple[int, int]] = [(0, -1)]
         self._page: tuple[int, list[ResultRow]] | None = None
 
-    @classmethod
-    def of(
-        cls, values: Iterable[T_co], *, failed: Mapping[int, Any] | None = None, missing: Iterable[int] = ()
-    ) -> Results[T_co]:
+    @staticmethod
+    def of(values: Iterable[V], *, failed: Mapping[int, Any] | None = None, missing: Iterable[int] = ()) -> Results[V]:
         """Results made by hand, for calling a step's function in a test: `values` take the numbers left free."""
         errors = dict(failed or {})
         taken = set(errors) | set(missing)
@@ -99,7 +98,7 @@ class Results(Sequence[T_co], Generic[T_co]):
                 idx += 1
             rows.append(ResultRow(idx, "succeeded", value))
             idx += 1
-        return cls(ListReader(rows, max(idx, max(taken, default=-1) + 1)))
+        return Results(ListReader(rows, max(idx, max(taken, default=-1) + 1)))
 
     def _count(self, state: str) -> int:
         if self._counts is None:
