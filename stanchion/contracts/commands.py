@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Annotated, Final
 from uuid import UUID
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from stanchion.contracts import limits, payload
+from stanchion.contracts import ids, limits, payload
 from stanchion.contracts.message import Message, Moment, Name, Tag, Value, Version
 
 Key = Annotated[str, AfterValidator(lambda text: payload.check_key(text, "$.idempotency_key"))]
+TaskId = Annotated[UUID, BeforeValidator(lambda given: ids.parse(given, ids.TASK) if isinstance(given, str) else given)]
 Reason = Annotated[str, StringConstraints(max_length=limits.REASON_CHARACTERS)]
 Priority = Annotated[int, Field(strict=True, ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)]
 
@@ -40,7 +41,7 @@ class CancelTask(Message):
 
     model_config = ConfigDict(extra="forbid")
 
-    task_id: UUID
+    task_id: TaskId  # as people see it (tsk_...) or as a bare UUID
     reason: Reason = ""
 
 

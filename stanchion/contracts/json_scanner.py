@@ -117,7 +117,6 @@ class _Scanner:
         container, step = self.open[-1], self.steps[-1]
         if isinstance(step, int):
             container.append(value)
-            self.steps[-1] = step + 1
         else:
             container[step] = value
 
@@ -129,6 +128,8 @@ class _Scanner:
             self.position += 1
             if is_object:
                 self._key()
+            else:
+                self.steps[-1] = len(self.open[-1])
             return True
         if found == ("}" if is_object else "]"):
             self.position += 1
