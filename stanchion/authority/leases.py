@@ -150,6 +150,15 @@ class Leases:
         )
         return {r[0] for r in rows}
 
+    def end_cancelled(self, leases: Sequence[Lease]) -> set[UUID]:
+        """Report attempts that ended because their run is being cancelled; returns those that were still ours."""
+        rows = self.database.call(
+            "give_back",
+            "SELECT * FROM stanchion.end_cancelled(%s, %s, %s)",
+            (self.worker_id, [x.step_id for x in leases], [x.fence for x in leases]),
+        )
+        return {r[0] for r in rows}
+
     def renew(self, leases: Sequence[Lease], begun: Sequence[bool], progress: Sequence[Any]) -> dict[UUID, Verdict]:
         """One heartbeat for all leases: renews, records what has begun, and says what is lost or cancelled."""
         rows = self.database.call(
@@ -203,3 +212,8 @@ class Leases:
             "SELECT stanchion.note_durations(%s, %s, %s, %s, %s)",
             ([k[0] for k in keys], [k[1] for k in keys], [k[2] for k in keys], [means[k][0] for k in keys], [means[k][1] for k in keys]),
         )
+
+    def input_of(self, lease: Lease, step_id: UUID) -> Any:
+        """The input of another step of the same run; None when it has none in its row."""
+        rows = self.database.read("SELECT stanchion.input_of(%s, %s, %s)", (lease.step_id, lease.fence, step_id))
+        return rows[0][0]

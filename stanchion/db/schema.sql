@@ -962,6 +962,28 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE t.kind = 'expand' AND t.due_at <= clock() AND r.state IN ('created', 'running') ORDER BY t.due_at LIMIT p_limit
 $$;
 
+-- purpose: the holder of a step of a run that winds down reports that it has stopped
+-- transition: step leased|running -> cancelled; attempt -> superseded
+-- fenced by: each step's own fence, and the run being in cancelling
+-- locks: steps by id
+CREATE FUNCTION end_cancelled(p_worker uuid, p_steps uuid[], p_fences bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+BEGIN
+  PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
+  v_now := clock();
+  RETURN QUERY WITH u AS (
+    UPDATE step s SET state = 'cancelled', version = s.version + 1, proof = s.fence, updated_at = v_now
+    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+      AND (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
+    RETURNING s.tenant_id, s.run_id, s.step_id, s.version, s.fence
+  ), a AS (
+    UPDATE attempt t SET state = 'superseded', ended_at = v_now WHERE t.step_id = ANY (ARRAY(SELECT u.step_id FROM u)) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL
+  ), e AS (
+    INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor) SELECT u.tenant_id, u.run_id, u.step_id, 'StepCancelled', u.version, u.fence, v_now, p_worker::text FROM u
+  ) SELECT u.step_id FROM u;
+END $$;
+
 -- purpose: the orchestrator found that a run can't go on
 -- transition: run created|running -> cancelling, with outcome failed
 -- fenced by: nothing
@@ -1310,6 +1332,14 @@ CREATE FUNCTION how_it_failed(p_step uuid) RETURNS text LANGUAGE sql STABLE SET 
     CASE WHEN failed > 0 THEN format('it failed %s', CASE failed WHEN 1 THEN 'once' ELSE failed || ' times' END) END,
     CASE WHEN lost > 0 THEN format('its worker was lost %s', CASE lost WHEN 1 THEN 'once' ELSE lost || ' times' END) END)
   FROM (SELECT count(*) FILTER (WHERE a.state = 'failed') AS failed, count(*) FILTER (WHERE a.state = 'lost' AND a.counted) AS lost FROM attempt a WHERE a.step_id = p_step) x
+$$;
+
+-- purpose: the input of a step, to the holder of another step of the same run: a further round starts from it
+-- transition: none
+-- fenced by: the asking step's fence
+-- locks: none
+CREATE FUNCTION input_of(p_step uuid, p_fence bigint, p_of uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT o.input FROM step s, step o WHERE s.step_id = p_step AND s.fence = p_fence AND o.step_id = p_of AND o.run_id = s.run_id
 $$;
 
 -- purpose: insert barriers with their slots and deadlines; those that expect nothing are returned to be opened at once
@@ -2767,6 +2797,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_
 
 GRANT EXECUTE ON FUNCTION stanchion.due_expansions TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_cancelled'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.end_cancelled TO stanchion_worker;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_early'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.end_early TO stanchion_orchestrator;
@@ -2806,6 +2840,10 @@ GRANT EXECUTE ON FUNCTION stanchion.get_workflow TO stanchion_task_service, stan
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.give_back TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.input_of TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.lease'::regproc::oid::regprocedure); END $$;
 

@@ -67,6 +67,7 @@ LogEvent = Literal[
     "step.lease_lost",  # the worker learned that an attempt is no longer its own
     "step.released",  # given back on shutdown; no loss counted
     "step.cancelled",  # stopped on request
+    "step.left_behind",  # its code did not stop when it was told to; its slot goes on without it
     "lease.reaped",  # expired leases were taken back
     "lease.renewed",  # heartbeat; debug only
     "barrier.released",  # a barrier opened

@@ -10,7 +10,7 @@ DECLARE
 BEGIN
   PERFORM FROM barrier_slot l WHERE l.barrier_id = p_barrier ORDER BY l.slot FOR NO KEY UPDATE;
   SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-JOIN-21 there is no such barrier'; END IF;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such barrier in this tenant'; END IF;
   IF b.state <> 'waiting' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 the barrier is %s', b.state); END IF;
   v_unsettled := CASE WHEN b.slots > 0 THEN (SELECT sum(l.remaining) FROM barrier_slot l WHERE l.barrier_id = p_barrier) ELSE b.expected - b.succeeded - b.skipped END;
   IF b.on_failed <> 'hold' OR v_unsettled > b.failed THEN

@@ -1,0 +1,80 @@
+"""One attempt in this worker: a lease, the step it is for, and how it went."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from stanchion.authority.leases import Done, Failure, Lease
+from stanchion.runtime.clock import monotonic
+from stanchion.sdk.context import Context
+from stanchion.workflow.graph import Node
+from stanchion.workflow.step import AnyStep
+
+Stop = Literal["cancelled", "lost", "timeout", "released"]
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """A result that steers the run, with the plan that says how."""
+
+    done: Done
+    plan: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """It ended because it was told to: nothing of it is to be written."""
+
+    lease: Lease
+    why: Stop
+
+
+Outcome = Done | Steer | Failure | Stopped
+
+
+class Attempt:
+    """A lease in this worker's hands. `stop` may be called from any thread; the first reason stays."""
+
+    __slots__ = ("_lock", "begun_at", "context", "leased_at", "lease", "node", "on_stop", "outcome", "ran_seconds", "step", "stop_reason")
+
+    def __init__(self, lease: Lease, step: AnyStep, node: Node) -> None:
+        self.lease = lease
+        self.step = step
+        self.node = node
+        self.leased_at = monotonic()
+        self.begun_at: float | None = None
+        self.ran_seconds = 0.0
+        self.stop_reason: Stop | None = None
+        self.outcome: Outcome | None = None
+        self.on_stop: Callable[[], None] | None = None
+        self._lock = threading.Lock()
+        self.context = Context(lease, lambda: self.stop_reason)
+
+    @property
+    def seconds(self) -> float:
+        """How long user code has run."""
+        return 0.0 if self.begun_at is None else monotonic() - self.begun_at
+
+    def begin(self) -> bool:
+        """Mark the start of user code; False when it was told to stop before."""
+        with self._lock:
+            if self.stop_reason is not None:
+                return False
+            self.begun_at = monotonic()
+            return True
+
+    def stop(self, why: Stop) -> None:
+        """Tell it to stop; runs what the runner left in `on_stop` to interrupt it.
+
+        The first reason stays, but an attempt that was asked to end (`cancelled`) may still be lost later.
+        """
+        with self._lock:
+            if self.outcome is not None or (self.stop_reason is not None and not (self.stop_reason == "cancelled" and why == "lost")):
+                return
+            self.stop_reason = why
+            interrupt = self.on_stop
+        if interrupt is not None:
+            interrupt()

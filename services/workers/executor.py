@@ -1,0 +1,143 @@
+"""One attempt from its lease to its outcome: arguments in, user code, result out. What went wrong becomes an outcome."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from typing import Any
+
+from stanchion.authority import blobs
+from stanchion.authority.leases import Done, Failure, Lease, Leases
+from stanchion.contracts import limits
+from stanchion.errors import Rejected, StanchionError
+from stanchion.sdk.reading import GIVEN, arguments_of
+from stanchion.workflow import planner
+from stanchion.workflow.codec import EncodedAgain, EncodedGo, EncodedRetry, EncodedSpawn, EncodedValue
+from stanchion.workflow.graph import Graph, Node
+
+from .attempt import Attempt, Outcome, Steer
+
+
+class Executor:
+    """Decoding, encoding and the judgement of errors; user code itself is run by a runner."""
+
+    def __init__(self, leases: Leases, graphs: Any) -> None:
+        self.leases = leases
+        self.graphs = graphs  # (workflow, version) -> Graph
+
+    def arguments(self, attempt: Attempt) -> dict[str, Any]:
+        """The keyword arguments of the step's function; may read the database."""
+        return attempt.step.codec.decode_args(**arguments_of(self.leases, attempt.lease, attempt.node))
+
+    @staticmethod
+    def is_plain(lease: Lease) -> bool:
+        """True when the arguments stand in the lease, so that making them never waits for the database."""
+        return lease.input_blob is None and not any(v is None or v.get("h") is not None for v in lease.inputs or ())
+
+    def returned(self, attempt: Attempt, value: Any) -> Outcome:
+        """The outcome of user code that returned `value`; may read and write the database."""
+        encoded = attempt.step.codec.encode_result(value)
+        lease = attempt.lease
+        match encoded:
+            case EncodedValue(value=plain):
+                return self._done(lease, plain)
+            case EncodedRetry(after_seconds=after, reason=reason):
+                error = {"code": "E-STEP-25", "what": f"the step asked to be tried again{': ' + clean(reason) if reason else ''}"}
+                return Failure(lease, error, False, delay_ms(attempt.node, lease.number) if after is None else round(after * 1000))
+            case EncodedGo(step=target, input=given):
+                return self._go(attempt, target, given)
+            case EncodedAgain(step=target, input=given):
+                return self._again(attempt, target, given)
+            case EncodedSpawn():
+                return self._spawn(attempt, encoded)
+
+    def raised(self, attempt: Attempt, error: BaseException) -> Failure:
+        """The outcome of user code that raised."""
+        final = isinstance(error, Rejected) or not attempt.step.retryable(error)
+        return Failure(attempt.lease, described(error), final, delay_ms(attempt.node, attempt.lease.number))
+
+    def timed_out(self, attempt: Attempt) -> Failure:
+        """The outcome of user code that took longer than its timeout."""
+        error = {"code": "E-STEP-22", "what": f"it ran longer than {attempt.node.timeout_seconds:g} s", "fix": "raise timeout=, or make the step shorter"}
+        return Failure(attempt.lease, error, False, delay_ms(attempt.node, attempt.lease.number))
+
+    def _done(self, lease: Lease, value: Any) -> Done:
+        inline, sha256, packed, size = blobs.pack(value, f"the result of {lease.node}")
+        if sha256 is not None and packed is not None:
+            blobs.put(self.leases.database, [(lease.tenant_id, sha256, size, packed)])
+            return Done(lease, None, sha256)
+        return Done(lease, inline)
+
+    def _go(self, attempt: Attempt, target: str, given: dict[str, Any]) -> Steer:
+        targets = self.leases.find_around(attempt.lease, attempt.node.next)
+        chosen = {"node": target, "input": given, "targets": [str(i) for i in targets.values()]}
+        return Steer(Done(attempt.lease, None), {"outcome": f"go {target}", "chosen": chosen})
+
+    def _again(self, attempt: Attempt, target: str, given: dict[str, Any]) -> Steer | Failure:
+        lease, node = attempt.lease, attempt.node
+        if lease.round + 1 > node.max_rounds:
+            error = {"code": "E-STEP-26", "what": f"{node.name} went round {lease.round} times, the limit is {node.max_rounds}", "fix": "raise max_rounds=, or stop asking for another round"}
+            return Failure(lease, error, True, 0)
+        graph: Graph = self.graphs(lease.workflow, lease.workflow_version)
+        names = planner.between(graph, target, node.name)
+        outside = sorted({p for n in names for p in graph.node(n).after} | {graph.node(p).scope[-1] for n in names for p in graph.node(n).after if graph.node(p).scope})
+        known = self.leases.find_around(lease, [n for n in outside if n not in names])
+        place = planner.Place(lease.tenant_id, lease.run_id, lease.fan_id, lease.idx, lease.round + 1)
+        before = lease.input if target == node.name else self._input_of(lease, known, target)
+        plan, stand_in = planner.plan_again(graph, place, node.name, target, {GIVEN: given, "input": unwrapped(before)}, feeds=[], counts=True, answers=None, known=known)
+        rows = {"outcome": f"again {target}", "steps": plan.steps, "barriers": plan.barriers, "stand_in": str(stand_in)}
+        return Steer(Done(lease, None), rows)
+
+    def _input_of(self, lease: Lease, known: dict[str, Any], target: str) -> Any:
+        found = known.get(target) or self.leases.find_around(lease, [target]).get(target)
+        return self.leases.input_of(lease, found) if found else None
+
+    def _spawn(self, attempt: Attempt, spawn: EncodedSpawn) -> Steer:
+        lease = attempt.lease
+        if len(spawn.items) > limits.FAN_OUT_CHILDREN:
+            raise too_many(len(spawn.items))
+        inline, sha256, packed, size = blobs.pack(spawn.items, f"the items that {lease.node} spawns")
+        if sha256 is not None and packed is not None:
+            blobs.put(self.leases.database, [(lease.tenant_id, sha256, size, packed)])
+        graph: Graph = self.graphs(lease.workflow, lease.workflow_version)
+        place = planner.Place(lease.tenant_id, lease.run_id, lease.fan_id, lease.idx, lease.round)
+        plan, join_id, fan_id = planner.plan_spawn(graph, place, attempt.node, inline, sha256.hex() if sha256 else None, feeds=[], counts=True, answers=lease.node)
+        rows = {"outcome": f"spawn {spawn.step}", "steps": plan.steps, "barriers": plan.barriers, "stand_in": str(join_id), "expand": str(fan_id)}
+        return Steer(Done(lease, None), rows)
+
+
+def too_many(count: int) -> Rejected:
+    """A fan-out that is larger than any may be."""
+    return Rejected(
+        "E-SIZE-02", f"a fan-out of {count:,} children, the limit is {limits.FAN_OUT_CHILDREN:,}", why="one join could not be watched or reopened any more", fix="fan out twice: a list of lists", limit=limits.FAN_OUT_CHILDREN
+    )
+
+
+def unwrapped(value: Any) -> Any:
+    """The input before any round."""
+    return value.get("input") if isinstance(value, dict) and GIVEN in value else value
+
+
+def delay_ms(node: Node, number: int) -> int:
+    """The wait before the next attempt: exponential with full jitter, at least a tenth of its ceiling (AWS's formula)."""
+    ceiling = min(node.retry_cap_seconds, node.retry_base_seconds * 2 ** min(number - 1, 60)) * 1000
+    return round(random.uniform(ceiling / 10, ceiling))  # noqa: S311 - spreads load, guards nothing
+
+
+def clean(text: str, most: int = limits.ERROR_CHARACTERS) -> str:
+    """Text that PostgreSQL and JSON take: no NUL, no lone surrogates, not longer than `most`."""
+    short = text if len(text) <= most else text[: most - 1] + "…"
+    return short.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
+def described(error: BaseException) -> dict[str, Any]:
+    """An error as it is stored and shown."""
+    if isinstance(error, StanchionError):
+        found = {"code": error.code, "what": error.what, "where": error.where, "why": error.why, "fix": error.fix}
+        return {key: clean(str(value)) for key, value in found.items() if value is not None}
+    try:
+        text = str(error)
+    except Exception as second:  # noqa: BLE001 - an error whose text raises is still an error to be told
+        text = f"(its text could not be made: {type(second).__name__})"
+    frames = "".join(traceback.format_exception(error, limit=-8))
+    return {"code": "E-STEP-27", "what": clean(f"{type(error).__name__}: {text}", 1_000), "type": clean(type(error).__name__, 200), "traceback": clean(frames)}

@@ -1,0 +1,223 @@
+"""The foreman: one thread that leases what there is room for and hands in what is finished, in batches.
+
+While it waits for the database, more results pile up and more offers come: under load the batches grow by themselves,
+and an idle worker answers at once. It alone writes under leases, so that two writes never cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+from stanchion.authority.leases import Done, Failure, Lease, Leases
+from stanchion.runtime.clock import monotonic
+from stanchion.runtime.hints import Hints
+from stanchion.runtime.logging import get_logger
+from stanchion.telemetry import metrics
+
+from .attempt import Attempt, Steer, Stopped
+from .catalogue import Catalogue
+from .durations import Durations
+from .offers import Offers
+from .slots import Slots
+
+log = get_logger()
+
+STUCK_SECONDS: Final = 0.25
+"""What was leased ahead and has waited so long behind something longer is given back."""
+BATCH: Final = 500
+
+
+class Foreman:
+    """`run_once` settles what ended, then leases for the room there is."""
+
+    def __init__(self, leases: Leases, catalogue: Catalogue, slots: Slots, offers: Offers, durations: Durations, hints: Hints, find_seconds: float) -> None:
+        self.leases = leases
+        self.catalogue = catalogue
+        self.slots = slots
+        self.offers = offers
+        self.durations = durations
+        self.hints = hints
+        self.find_seconds = find_seconds
+        self.held: dict[UUID, Attempt] = {}
+        self.draining = False
+        self._unsettled: list[Attempt] = []  # ended, but the database was away
+        self._look_at = monotonic() + find_seconds
+        self._look_wait = find_seconds
+
+    def run_once(self) -> bool | float:
+        """One round. True when there may be more to do at once, else the seconds until the next look at the ready table."""
+        settled = self._settle()
+        if self.draining:
+            return settled
+        leased = self._lease()
+        self._give_back_stuck()
+        if settled or leased:
+            self._look_at, self._look_wait = monotonic() + self.find_seconds, self.find_seconds
+            return True
+        if monotonic() >= self._look_at:
+            return self._look()
+        return max(0.001, self._look_at - monotonic())
+
+    def _settle(self) -> bool:
+        ended = self._unsettled
+        while self.slots.finished and len(ended) < BATCH:
+            ended.append(self.slots.finished.popleft())
+        if not ended:
+            return False
+        self._unsettled = ended
+        outcomes = [a.outcome for a in ended if a.outcome is not None and a.lease.step_id in self.held]
+        self._complete([o for o in outcomes if isinstance(o, Done)])
+        for steer in (o for o in outcomes if isinstance(o, Steer)):
+            self._steer(steer)
+        self._fail([o for o in outcomes if isinstance(o, Failure)])
+        self._stopped([o for o in outcomes if isinstance(o, Stopped)])
+        for attempt in ended:
+            self._measure(attempt)
+        self._unsettled = []
+        return True
+
+    def _measure(self, attempt: Attempt) -> None:
+        lease = attempt.lease
+        if attempt.begun_at is not None and isinstance(attempt.outcome, Done | Steer):
+            self.durations.add((lease.workflow, lease.workflow_version, lease.node), attempt.ran_seconds)
+            metrics.step_seconds.labels(attempt.node.queue).observe(attempt.ran_seconds)
+
+    def _complete(self, done: Sequence[Done]) -> None:
+        if not done:
+            return
+        room = 0 if self.draining else max(self.slots.count - self.slots.busy - self.slots.waiting, 0)
+        accepted, granted = self.leases.complete(done, room)
+        self._let_go(done, accepted, "complete")
+        metrics.steps_succeeded.labels("").inc(len(accepted))
+        self.hints.publish("relay")
+        if any(self._opens_fan(d.lease) for d in done):
+            self.hints.publish("orchestrator")
+        self._take_on(granted)
+
+    def _steer(self, steer: Steer) -> None:
+        accepted = self.leases.steer(steer.done, steer.plan)
+        self._let_go([steer.done], {steer.done.lease.step_id} if accepted else set(), "complete")
+        self.hints.publish("relay")
+        if "expand" in steer.plan:
+            self.hints.publish("orchestrator")
+
+    def _fail(self, failures: Sequence[Failure]) -> None:
+        if not failures:
+            return
+        states = self.leases.fail(failures)
+        self._let_go(failures, states.keys(), "fail")
+        metrics.steps_failed.labels("").inc(len(states))
+        self.hints.publish("orchestrator")
+
+    def _stopped(self, stopped: Sequence[Stopped]) -> None:
+        """A cancelled attempt is reported as such at once; a lost one has nothing to say."""
+        cancelled = [s for s in stopped if s.why == "cancelled"]
+        released = [s for s in stopped if s.why == "released"]
+        if cancelled:
+            self.leases.end_cancelled([s.lease for s in cancelled])
+            self.hints.publish("orchestrator")
+        if released:
+            self.leases.give_back([s.lease for s in released], "the worker shuts down")
+            self.hints.publish("relay")
+        for each in stopped:
+            self.held.pop(each.lease.step_id, None)
+
+    def _let_go(self, handed_in: Sequence[Done | Failure], accepted: Iterable[UUID], what: str) -> None:
+        accepted = set(accepted)
+        for each in handed_in:
+            self.held.pop(each.lease.step_id, None)
+            if each.lease.step_id not in accepted:
+                metrics.steps_refused.inc()
+                log.warning("step.refused", node=each.lease.node, step_id=str(each.lease.step_id), fence=each.lease.fence, attempted=what)
+
+    def _opens_fan(self, lease: Lease) -> bool:
+        graph = self.catalogue.graph(lease.workflow, lease.workflow_version)
+        return any(n.each for n in graph.successors(lease.node))
+
+    # --- leasing ---
+
+    def _room(self) -> int:
+        key = self.offers.next_key()
+        ahead = self.durations.ahead(key) if key is not None else 0
+        return self.slots.count + ahead - len(self.held)
+
+    def _lease(self) -> bool:
+        self.offers.take_in(max(self.slots.count - len(self.held), 1) if not len(self.offers) and self._room() > 0 else self._room())
+        room = self._room()
+        if room <= 0 or not len(self.offers):
+            return False
+        self.offers.take_in(room)
+        picked = self.offers.pick(min(room, BATCH))
+        starting = max(self.slots.count - self.slots.busy - self.slots.waiting, 0)
+        try:
+            granted = self.leases.lease([o.step_id for o in picked], starting)
+        except BaseException:
+            self.offers.put_back(picked)
+            raise
+        self.offers.decided(picked)
+        self._take_on(granted)
+        return True
+
+    def _look(self) -> bool | float:
+        """Look at the ready table itself: an offer may be lost, late, or with a worker that is busy."""
+        room = self.slots.count - len(self.held)
+        found = self.leases.find_ready(round(self.find_seconds * 1000), room) if room > 0 else []
+        if found:
+            self._take_on(self.leases.lease(found, room))
+            self._look_wait = self.find_seconds
+        else:
+            self._look_wait = min(self._look_wait * 1.5, self.find_seconds * 4)
+        self._look_at = monotonic() + (0 if found else self._look_wait)
+        return True if found else self._look_wait
+
+    def _take_on(self, granted: Sequence[Lease]) -> None:
+        if not granted:
+            return
+        attempts = []
+        for lease in granted:
+            step, node = self.catalogue.find(lease.workflow, lease.workflow_version, lease.node)
+            attempt = Attempt(lease, step, node)
+            self.held[lease.step_id] = attempt
+            attempts.append(attempt)
+            if lease.fence > 1:
+                metrics.take_overs.inc()
+                log.info("step.leased", node=lease.node, step_id=str(lease.step_id), fence=lease.fence, attempt=lease.number)
+        metrics.steps_leased.labels("").inc(len(granted))
+        self.slots.submit(attempts)
+
+    def _give_back_stuck(self) -> None:
+        if not self.slots.waiting or self.slots.busy < self.slots.count:
+            return
+        oldest = self.slots.oldest_waiting()
+        if oldest is None or monotonic() - oldest.leased_at < STUCK_SECONDS:
+            return
+        taken = self.slots.take_waiting()
+        for attempt in taken:
+            self.held.pop(attempt.lease.step_id, None)
+            self.durations.add((attempt.lease.workflow, attempt.lease.workflow_version, attempt.lease.node), STUCK_SECONDS)
+        if taken:
+            self.leases.give_back([a.lease for a in taken], "leased ahead, and what runs takes longer than expected")
+            self.hints.publish("relay")
+
+    # --- the end ---
+
+    def drain(self) -> None:
+        """Lease nothing any more; give back what has not begun."""
+        self.draining = True
+        self.offers.drop_all()
+        for attempt in self.slots.take_waiting():
+            attempt.stop("released")
+            attempt.outcome = Stopped(attempt.lease, "released")
+            self.slots.finished.append(attempt)
+
+    def release_all(self) -> None:
+        """Give back every lease that is left: no loss is counted."""
+        left = [a.lease for a in self.held.values()]
+        for attempt in list(self.held.values()):
+            attempt.stop("released")
+        if left:
+            self.leases.give_back(left, "the worker shuts down")
+            self.held.clear()
+            self.hints.publish("relay")

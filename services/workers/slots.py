@@ -1,0 +1,229 @@
+"""The slots: an event loop in a thread of its own, and as many attempts at once as there are slots.
+
+`async def` steps run on the loop, plain functions in threads, isolated ones in processes of their own. A step that is
+told to stop and does not is left behind: its slot goes on, what it writes is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from stanchion.authority.leases import Failure
+from stanchion.errors import LeaseLost
+from stanchion.runtime import failpoints
+from stanchion.runtime.logging import bind, get_logger
+
+from .attempt import Attempt, Outcome, Stopped
+from .executor import Executor
+from .processes import ProcessPool
+
+log = get_logger()
+
+GRACE_SECONDS = 2.0
+"""What user code gets between being told to stop and being left behind."""
+
+RUN = failpoints.declare("step.run", "a step was leased, its code has not begun")
+RAN = failpoints.declare("step.ran", "a step's code has ended, its result is not handed in")
+
+
+class Slots:
+    """Runs attempts; `finished` collects those that ended, `on_finished` is called after each."""
+
+    def __init__(self, count: int, executor: Executor, processes: ProcessPool, on_finished: Callable[[], None]) -> None:
+        self.count = count
+        self.executor = executor
+        self.processes = processes
+        self.on_finished = on_finished
+        self.finished: deque[Attempt] = deque()
+        self.name = "slots"
+        self._queue: deque[Attempt] = deque()
+        self._arrived: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._threads = ThreadPoolExecutor(max_workers=count * 4, thread_name_prefix="step")
+        self._busy = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._left_behind: set[asyncio.Task[Any]] = set()
+        self._ending: asyncio.Event | None = None
+        self._began = threading.Event()
+
+    # --- for the foreman ---
+
+    def start(self) -> None:
+        """Start the loop."""
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="slots", daemon=True)
+        self._thread.start()
+        self._began.wait(10)
+
+    def stop(self, timeout: float = 5.0) -> bool:
+        """End the loop; what still runs is left behind."""
+        if self._loop is not None and self._thread is not None and self._ending is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
+            self._thread.join(timeout)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.processes.stop()
+        return self._thread is None or not self._thread.is_alive()
+
+    def submit(self, attempts: Iterable[Attempt]) -> None:
+        """Queue attempts, in order."""
+        assert self._loop is not None and self._arrived is not None
+        self._queue.extend(attempts)
+        self._loop.call_soon_threadsafe(self._arrived.set)
+
+    @property
+    def busy(self) -> int:
+        """How many slots are taken."""
+        return self._busy
+
+    @property
+    def waiting(self) -> int:
+        """How many attempts wait for a slot."""
+        return len(self._queue)
+
+    def oldest_waiting(self) -> Attempt | None:
+        """The attempt that has waited longest for a slot."""
+        try:
+            return self._queue[0]
+        except IndexError:
+            return None
+
+    def take_waiting(self) -> list[Attempt]:
+        """Take back what has not begun."""
+        taken = []
+        while True:
+            try:
+                taken.append(self._queue.pop())
+            except IndexError:
+                return taken
+
+    # --- on the loop ---
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._arrived = asyncio.Event()
+        self._ending = asyncio.Event()
+        self._tasks |= {self._loop.create_task(self._slot()) for _ in range(self.count)}
+        self._began.set()
+        await self._ending.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks, timeout=1.0)
+
+    async def _slot(self) -> None:
+        assert self._arrived is not None
+        me = asyncio.current_task()
+        assert me is not None
+        while True:
+            try:
+                attempt = self._queue.popleft()
+            except IndexError:
+                self._arrived.clear()
+                if not self._queue:
+                    await self._arrived.wait()
+                continue
+            self._busy += 1
+            attempt.outcome = await self._outcome(attempt, me)
+            attempt.ran_seconds = attempt.seconds
+            self.finished.append(attempt)
+            if me in self._left_behind:
+                self._left_behind.discard(me)
+                return  # another task took this slot over
+            self._busy -= 1
+            self.on_finished()
+
+    async def _outcome(self, attempt: Attempt, me: asyncio.Task[Any]) -> Outcome:
+        if failpoints.armed(RUN):
+            await self._in_thread(lambda: failpoints.hit(RUN, node=attempt.lease.node, idx=attempt.lease.idx, attempt=attempt.lease.number))
+        if not attempt.begin():
+            return Stopped(attempt.lease, attempt.stop_reason or "released")
+        timer = None if attempt.node.timeout_seconds is None else asyncio.get_running_loop().call_later(attempt.node.timeout_seconds, attempt.stop, "timeout")
+        try:
+            outcome = await self._run(attempt, me)
+        except asyncio.CancelledError as error:
+            if attempt.stop_reason is None and me.cancelling():
+                raise  # the loop itself ends
+            me.uncancel()
+            outcome = self._interrupted(attempt) if attempt.stop_reason is not None else self.executor.raised(attempt, error)
+        except LeaseLost:
+            outcome = self._interrupted(attempt)
+        except BaseException as error:  # noqa: BLE001 - whatever user code raises is this attempt's outcome, not the worker's end
+            outcome = self._interrupted(attempt) if attempt.stop_reason == "timeout" else self.executor.raised(attempt, error)
+        finally:
+            attempt.on_stop = None
+            if timer is not None:
+                timer.cancel()
+        if failpoints.armed(RAN):
+            await self._in_thread(lambda: failpoints.hit(RAN, node=attempt.lease.node, idx=attempt.lease.idx, attempt=attempt.lease.number))
+        if isinstance(outcome, Failure):
+            log.info("step.finished", node=attempt.lease.node, step_id=str(attempt.lease.step_id), attempt=attempt.lease.number, failed=outcome.error.get("what"))
+        return outcome
+
+    def _interrupted(self, attempt: Attempt) -> Outcome:
+        return self.executor.timed_out(attempt) if attempt.stop_reason == "timeout" else Stopped(attempt.lease, attempt.stop_reason or "lost")
+
+    async def _run(self, attempt: Attempt, me: asyncio.Task[Any]) -> Outcome:
+        lease = attempt.lease
+        in_place = attempt.node.isolation == "async" and attempt.step.is_async
+        self._let_interrupt(attempt, me, at_once=in_place or attempt.node.isolation == "process")
+        if attempt.node.isolation == "process":
+            value = await self.processes.run(attempt)
+            return await self._in_thread(lambda: self.executor.returned(attempt, value))
+        plain = self.executor.is_plain(lease)
+        arguments = self.executor.arguments(attempt) if plain else await self._in_thread(lambda: self.executor.arguments(attempt))
+        if in_place:
+            value = await attempt.step.fn(attempt.context, **arguments)
+        else:
+            value = await self._in_thread(lambda: self._call(attempt, arguments))
+        # a small plain result is encoded at once; decisions and large results may go to the database
+        return self.executor.returned(attempt, value) if _is_small(value) else await self._in_thread(lambda: self.executor.returned(attempt, value))
+
+    def _let_interrupt(self, attempt: Attempt, me: asyncio.Task[Any], *, at_once: bool) -> None:
+        """What `stop` does to the running code. A function in a thread can't be interrupted: asked to end it gets the
+        whole grace of a cancel, by `ctx.stopping`; when its lease is lost or its time is over it is left behind."""
+        assert self._loop is not None
+        loop = self._loop
+
+        def interrupt() -> None:
+            if at_once or attempt.stop_reason != "cancelled":
+                loop.call_soon_threadsafe(self._interrupt, attempt, me)
+
+        attempt.on_stop = interrupt
+        if attempt.stop_reason is not None:
+            interrupt()
+
+    def _interrupt(self, attempt: Attempt, me: asyncio.Task[Any]) -> None:
+        if attempt.outcome is None and attempt.on_stop is not None:
+            me.cancel()
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._leave_behind, attempt, me)
+
+    def _leave_behind(self, attempt: Attempt, me: asyncio.Task[Any]) -> None:
+        """User code that swallows its cancellation keeps its task; another one takes over the slot."""
+        if attempt.outcome is not None or attempt.on_stop is None or me in self._left_behind:
+            return
+        log.warning("step.left_behind", node=attempt.lease.node, step_id=str(attempt.lease.step_id), why=attempt.stop_reason)
+        self._left_behind.add(me)
+        self._busy -= 1
+        left = Attempt(attempt.lease, attempt.step, attempt.node)
+        left.outcome = self._interrupted(attempt)
+        left.begun_at = attempt.begun_at
+        self.finished.append(left)
+        self.on_finished()
+        self._tasks.add(asyncio.get_running_loop().create_task(self._slot()))
+
+    def _call(self, attempt: Attempt, arguments: dict[str, Any]) -> Any:
+        with bind(step=attempt.lease.node, step_id=str(attempt.lease.step_id)):
+            return attempt.step.fn(attempt.context, **arguments)
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        assert self._loop is not None
+        future: Future[Any] = self._threads.submit(call)
+        return await asyncio.wrap_future(future, loop=self._loop)
+
+
+def _is_small(value: Any) -> bool:
+    return value is None or isinstance(value, (int, float, bool)) or (isinstance(value, str) and len(value) < 10_000)

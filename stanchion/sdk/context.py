@@ -1,0 +1,98 @@
+"""What a step gets as its first argument: who it is, how to report, and whether it should stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+from uuid import UUID
+
+from stanchion.authority.leases import Lease
+from stanchion.contracts import ids
+from stanchion.errors import LeaseLost
+from stanchion.runtime.logging import get_logger
+
+
+class Context:
+    """The context of one attempt. Reading it costs nothing; `progress` is sent with the next heartbeat.
+
+    Annotate the first parameter of a step with `Ctx`, which is this class.
+    """
+
+    def __init__(self, lease: Lease, stopped: Callable[[], str | None]) -> None:
+        self._lease = lease
+        self._stopped = stopped
+        self._progress: dict[str, Any] | None = None
+        self.log = get_logger().bind(step=lease.node, step_id=str(lease.step_id), attempt=lease.number)
+
+    @property
+    def __stanchion_context__(self) -> Literal[True]:
+        """The mark by which a step's first parameter is known as its context."""
+        return True
+
+    @property
+    def task_id(self) -> str:
+        """The task, as `tsk_…`."""
+        return ids.public(ids.TASK, self._lease.task_id)
+
+    @property
+    def run_id(self) -> str:
+        """The run, as `run_…`."""
+        return ids.public(ids.RUN, self._lease.run_id)
+
+    @property
+    def step_id(self) -> str:
+        """The step, as `stp_…`."""
+        return ids.public(ids.STEP, self._lease.step_id)
+
+    @property
+    def tenant_id(self) -> UUID:
+        """The tenant."""
+        return self._lease.tenant_id
+
+    @property
+    def step(self) -> str:
+        """The step's name."""
+        return self._lease.node
+
+    @property
+    def index(self) -> int:
+        """The number of the branch (from 0) inside a fan-out; 0 outside of one."""
+        return self._lease.idx
+
+    @property
+    def round(self) -> int:
+        """How often Again has come round here; 0 the first time."""
+        return self._lease.round
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+        return self._lease.number
+
+    @property
+    def last_attempt(self) -> bool:
+        """True when no further attempt follows a failure of this one."""
+        return self._lease.number >= self._lease.max_attempts
+
+    @property
+    def fence(self) -> int:
+        """The fencing token of this attempt; hand it to systems that can check it."""
+        return self._lease.fence
+
+    @property
+    def stopping(self) -> str | None:
+        """Why this attempt should stop (`cancelled`, `lost`, `timeout`), None while it should go on."""
+        return self._stopped()
+
+    def check(self) -> None:
+        """Raise LeaseLost when this attempt should stop; for long synchronous code between two pieces of work."""
+        if (why := self._stopped()) is not None:
+            raise LeaseLost(self.step, fence=self.fence, why=why)
+
+    def progress(self, done: float, of: float | None = None, note: str = "") -> None:
+        """Report how far this attempt is; people see it within a heartbeat."""
+        self._progress = {"done": done, "of": of, "note": note[:200]}
+
+    def take_progress(self) -> dict[str, Any] | None:
+        """What `progress` reported last."""
+        return self._progress

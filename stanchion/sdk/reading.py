@@ -1,0 +1,67 @@
+"""Values that a step reads: its arguments out of the lease, large ones out of the blob store, children a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from stanchion.authority import blobs
+from stanchion.authority.leases import Lease, Leases
+from stanchion.errors import LeaseLost
+from stanchion.workflow.graph import Node
+from stanchion.workflow.results import ResultRow
+
+GIVEN = "$given"
+"""In the input of a step that Again came back to: what Again carried, beside the input that it had before."""
+
+
+def blob(leases: Leases, lease: Lease, sha256: bytes) -> Any:
+    """A stored value; raises LeaseLost when the lease that grants the reading is gone."""
+    body = leases.get_blob(lease, sha256)
+    if body is None:
+        raise LeaseLost(lease.node, fence=lease.fence, why="a stored value is not shown to an attempt that is not the current one")
+    return blobs.unpack(body, sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Reads the children that a join took in; the set was fixed when its barrier opened."""
+
+    leases: Leases
+    lease: Lease
+    fan_id: UUID
+    node: str
+
+    def counts(self) -> Mapping[str, int]:
+        """Children by state, and `expected`."""
+        return self.leases.results_counts(self.lease, self.fan_id, self.node)
+
+    def page(self, after_idx: int, limit: int) -> Sequence[ResultRow]:
+        """At most `limit` rows behind `after_idx`, by index."""
+        rows = self.leases.results_page(self.lease, self.fan_id, self.node, after_idx, limit)
+        return [ResultRow(idx, state, body if sha is None else blob(self.leases, self.lease, sha), error) for idx, state, body, sha, error in rows]
+
+
+def arguments_of(leases: Leases, lease: Lease, node: Node) -> dict[str, Any]:
+    """The keyword arguments for `StepCodec.decode_args`, as JSON."""
+    own = lease.input if lease.input_blob is None else blob(leases, lease, lease.input_blob)
+    given: Any = None
+    if lease.round > 0 and isinstance(own, dict) and GIVEN in own:
+        given, own = own[GIVEN], own.get("input")
+    chosen = node.on_demand and node.join is None and not (node.scope and node.scope[-1] == node.name)
+    if chosen and given is None and isinstance(own, dict):
+        given = own  # what Go carried
+    steps: dict[str, Any] = {}
+    reader = None
+    joined = {p.step for p in node.params if p.source == "results"}
+    names = node.after or tuple(sorted(n for n in joined if n))
+    for name, source, value in zip(names, lease.sources or (), lease.inputs or (), strict=False):
+        if name in joined:
+            reader = Children(leases, lease, source, name)
+        elif value is None:
+            steps[name] = None
+        else:
+            steps[name] = value["b"] if value.get("h") is None else blob(leases, lease, bytes.fromhex(value["h"]))
+    return {"input": own if isinstance(own, dict) else {}, "item": own, "steps": steps, "reader": reader, "given": given}
