@@ -1,0 +1,187 @@
+"""Where the API, the database and the broker are, and which key to show: each value with the place it came from.
+
+Flag, then environment, then `stanchion.toml` from the working directory upward, then the profile file of the user, then
+a development stack (`.stanchion/dev/endpoints.json`) from the working directory upward. The stack's key is shown to the
+stack only: it is of no use, and nobody's business, elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from stanchion.cli.exit_codes import NO_SERVER
+from stanchion.cli.session import Session
+from stanchion.errors import Unavailable, Unprocessable
+
+PROJECT_FILE: Final = "stanchion.toml"
+PROFILE_FILE: Final = "config.toml"
+STACK_FOLDER: Final = Path(".stanchion") / "dev"
+
+VARIABLES: Final[dict[str, str]] = {
+    "api_url": "STANCHION_API_URL",
+    "api_key": "STANCHION_API_KEY",
+    "kafka_bootstrap": "STANCHION_KAFKA_BOOTSTRAP",
+    "redis_url": "STANCHION_REDIS_URL",
+    "admin_database_url": "STANCHION_ADMIN_DATABASE_URL",
+    "tenant": "STANCHION_TENANT",
+}
+"""The settings of the command line, and the variable of each."""
+
+SECRET: Final = frozenset({"api_key"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value and where it stands."""
+
+    value: str
+    origin: str
+
+
+class Connections:
+    """The settings of one invocation; files are read on first use."""
+
+    def __init__(self, session: Session, start: Path | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._session = session
+        self._start = (start or Path.cwd()).absolute()
+        self._environ = os.environ if environ is None else environ
+        self._sources: list[tuple[str, dict[str, str]]] | None = None
+
+    def find(self, name: str) -> Found | None:
+        """The value of a setting of `VARIABLES`, or None."""
+        for origin, values in self._read():
+            if values.get(name):
+                return Found(values[name], origin)
+        return None
+
+    def value(self, name: str) -> str | None:
+        """The value alone."""
+        found = self.find(name)
+        return found.value if found else None
+
+    @property
+    def api_url(self) -> str:
+        """The address of the API; raises Unavailable E-CLI-03 when nothing names one."""
+        if (found := self.find("api_url")) is None:
+            raise Unavailable(
+                NO_SERVER,
+                "nothing says where the API is",
+                why=f"no --url, no STANCHION_API_URL, no {PROJECT_FILE}, no running stack in or above {self._start}",
+            )
+        return found.value
+
+    @property
+    def api_key(self) -> str | None:
+        """The key for `api_url`: the stack's own only when the stack is what answers there."""
+        found = self.find("api_key")
+        if found is None or not found.origin.startswith("stack "):
+            return found.value if found else None
+        stack = dict(self._read())[found.origin]
+        return found.value if stack.get("api_url") == self.value("api_url") else None
+
+    def all(self) -> dict[str, Found]:
+        """Every setting that has a value."""
+        return {name: found for name in VARIABLES if (found := self.find(name)) is not None}
+
+    def _read(self) -> list[tuple[str, dict[str, str]]]:
+        if self._sources is None:
+            self._sources = list(self._each_source())
+        return self._sources
+
+    def _each_source(self) -> Iterator[tuple[str, dict[str, str]]]:
+        flags = {"api_url": self._session.url, "api_key": self._session.key}
+        yield "flag", {name: value for name, value in flags.items() if value}
+        for name, variable in VARIABLES.items():
+            if value := self._environ.get(variable):
+                yield f"environment {variable}", {name: value}
+        for folder in (self._start, *self._start.parents):
+            if (path := folder / PROJECT_FILE).is_file():
+                yield f"file {path}", _settings(path, _toml(path), None)
+                break
+        path = profile_folder(self._environ) / PROFILE_FILE
+        if path.is_file() or self._session.profile:
+            yield f"profile {path}", _settings(path, _toml(path), self._session.profile)
+        for folder in (self._start, *self._start.parents):
+            if stack := read_stack(folder / STACK_FOLDER):
+                yield f"stack {folder / STACK_FOLDER}", stack
+                break
+
+
+def profile_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Where the settings of a user are: STANCHION_HOME, or `stanchion` in the XDG folder of configurations."""
+    environ = os.environ if environ is None else environ
+    if own := environ.get("STANCHION_HOME"):
+        return Path(own)
+    shared = environ.get("XDG_CONFIG_HOME")
+    return (Path(shared) if shared else Path.home() / ".config") / "stanchion"
+
+
+def read_stack(root: Path) -> dict[str, str]:
+    """The settings that a running stack of this root has; empty when there is none."""
+    try:
+        document = json.loads((root / "endpoints.json").read_text(encoding="utf-8"))
+        key = (root / "dev-key").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(document, dict) or not _runs(document.get("pid")):
+        return {}
+    values = {
+        "api_url": document.get("api_url"),
+        "api_key": key,
+        "kafka_bootstrap": document.get("kafka_bootstrap"),
+        "redis_url": document.get("redis_url"),
+        "admin_database_url": document.get("database_url"),
+        "tenant": document.get("tenant"),
+    }
+    return {name: value for name, value in values.items() if isinstance(value, str)}
+
+
+def _runs(pid: object) -> bool:
+    # A stack that was killed leaves its file behind.
+    if not isinstance(pid, int) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Unprocessable("E-CONF-01", f"{path.name} can't be read: {error}", where=str(path)) from None
+
+
+def _settings(path: Path, document: dict[str, Any], profile: str | None) -> dict[str, str]:
+    table = document
+    if profile is not None:
+        profiles = document.get("profiles", {})
+        if profile not in profiles:
+            raise Unprocessable(
+                "E-CONF-01",
+                f"there is no profile {profile[:60]!a}",
+                where=str(path),
+                fix=f"one of {', '.join(sorted(profiles))}" if profiles else f"add [profiles.{profile}] to it",
+            )
+        table = profiles[profile]
+    for name in table:
+        if name not in VARIABLES and not (profile is None and name in ("profiles", "dev")):
+            raise Unprocessable(
+                "E-CONF-01",
+                f"there is no setting {name[:60]!a}",
+                where=str(path),
+                fix=f"one of {', '.join(VARIABLES)}",
+            )
+    return {name: value for name, value in table.items() if name in VARIABLES and isinstance(value, str)}

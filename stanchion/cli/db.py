@@ -1,0 +1,85 @@
+"""`stanchion db`: where the schema stands, and bringing it to this release."""
+
+from __future__ import annotations
+
+import click
+
+from stanchion.cli import exit_codes
+from stanchion.cli.command import verb
+from stanchion.cli.connections import Connections
+from stanchion.cli.printer import Printer, say
+from stanchion.cli.session import Session
+from stanchion.errors import Unprocessable
+
+_DATABASE = click.option(
+    "--database", metavar="URL", help="The database, as administrator (STANCHION_ADMIN_DATABASE_URL)."
+)
+
+
+def admin_url(session: Session, given: str | None) -> str:
+    """The administrator's address of the database; raises Unprocessable E-CONF-01 when nothing names it."""
+    url = given or Connections(session).value("admin_database_url")
+    if url is None:
+        raise Unprocessable(
+            "E-CONF-01",
+            "nothing says where the database is",
+            fix="--database URL, STANCHION_ADMIN_DATABASE_URL, or a running `stanchion dev`",
+        )
+    return url
+
+
+@verb(
+    "status",
+    examples=["stanchion db status", "stanchion db status --json"],
+    see_also=["stanchion db migrate", "stanchion doctor"],
+)
+@_DATABASE
+def status(session: Session, database: str | None) -> int:
+    """Say which version the schema has and which one this release needs.
+
+    Exit code 1 when they differ.
+    """
+    from stanchion.db import migrate as migrations
+
+    found = migrations.status(admin_url(session, database))
+    data = {"current": found.current, "newest": found.newest, "up_to_date": found.up_to_date}
+    hint = "" if found.up_to_date else "; fix: stanchion db migrate"
+    Printer(session).document(
+        data, lambda: [f"schema {found.current or 'none'}, this release needs {found.newest}{hint}"], ident="current"
+    )
+    return exit_codes.DONE if found.up_to_date else exit_codes.FAILED
+
+
+@verb(
+    "migrate",
+    examples=[
+        "stanchion db migrate",
+        "stanchion db migrate --database postgresql://postgres@db/stanchion",
+        "stanchion db migrate --dry-run",
+    ],
+    see_also=["stanchion db status"],
+)
+@_DATABASE
+@click.option(
+    "--login-password",
+    envvar="STANCHION_LOGIN_PASSWORD",
+    metavar="TEXT",
+    help="Also set this password for the logins of all services (STANCHION_LOGIN_PASSWORD).",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done.")
+def migrate(session: Session, database: str | None, login_password: str | None, dry_run: bool) -> None:
+    """Bring the schema to this release's version.
+
+    Safe to run from several places at once: one does it, the others wait for it. It only ever goes forward.
+    """
+    from stanchion.db import migrate as migrations
+
+    url = admin_url(session, database)
+    before = migrations.status(url)
+    if not dry_run:
+        after = migrations.migrate(url, login_password=login_password)
+        data = {"from": before.current, "to": after.current, "changed": before.current != after.current}
+    else:
+        data = {"from": before.current, "to": before.newest, "changed": False}
+        say(session, "nothing was done (--dry-run)")
+    Printer(session).document(data, lambda: [f"schema {data['from'] or 'none'} -> {data['to']}"], ident="to")

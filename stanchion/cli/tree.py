@@ -1,0 +1,84 @@
+"""The tree of commands. Nothing in it is imported before it is run: `stanchion --help` must not wait for a database
+driver."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stanchion.cli.command import Branch, Leaf
+
+TREE: Final = Branch(
+    "Long tasks made of steps, on workers that may die.",
+    {
+        "dev": Leaf("stanchion.cli.dev:dev", "run everything on this machine, under one supervisor"),
+        "task": Branch(
+            "tasks",
+            {
+                "submit": Leaf("stanchion.cli.task_submit:submit", "submit a task"),
+                "list": Leaf("stanchion.cli.task_read:list_tasks", "list tasks"),
+                "show": Leaf("stanchion.cli.task_read:show", "show a task with its steps and joins"),
+                "watch": Leaf("stanchion.cli.task_watch:watch", "follow a task until it ends; Ctrl-C detaches"),
+                "wait": Leaf("stanchion.cli.task_watch:wait", "wait for tasks; the exit code says how they ended"),
+                "result": Leaf("stanchion.cli.task_read:result", "print the result of a task"),
+                "why": Leaf("stanchion.cli.why:why", "say why something does not move"),
+                "cancel": Leaf("stanchion.cli.task_steer:cancel", "cancel tasks"),
+                "pause": Leaf("stanchion.cli.task_steer:pause", "start nothing new of a task"),
+                "resume": Leaf("stanchion.cli.task_steer:resume", "go on with a paused task"),
+                "retry": Leaf("stanchion.cli.task_steer:retry", "run a failed or cancelled task again"),
+                "reopen": Leaf("stanchion.cli.task_steer:reopen", "give failed steps of a live run another try"),
+                "open-barrier": Leaf("stanchion.cli.task_steer:open_barrier", "open a join without what it waits for"),
+                "steps": Leaf("stanchion.cli.task_read:steps", "list the steps of a task"),
+            },
+        ),
+        "step": Branch("steps", {"show": Leaf("stanchion.cli.step:show", "show a step with its attempts")}),
+        "why": Leaf("stanchion.cli.why:why", "say why something does not move, for any id"),
+        "worker": Branch(
+            "workers",
+            {
+                "run": Leaf("stanchion.cli.worker:run", "run a worker for workflows of yours"),
+                "list": Leaf("stanchion.cli.worker:list_workers", "list the workers that were seen"),
+                "drain": Leaf("stanchion.cli.worker:drain", "let a worker finish what it has, and end"),
+            },
+        ),
+        "workflow": Branch(
+            "workflows",
+            {
+                "list": Leaf("stanchion.cli.workflow:list_workflows", "list the registered workflows"),
+                "show": Leaf("stanchion.cli.workflow:show", "show the graph of one"),
+                "check": Leaf("stanchion.cli.workflow:check", "check workflows without running them"),
+            },
+        ),
+        "dead": Branch(
+            "dead letters",
+            {
+                "list": Leaf("stanchion.cli.dead:list_letters", "list messages that were parked"),
+                "show": Leaf("stanchion.cli.dead:show", "show one with its reason and bytes"),
+                "redrive": Leaf("stanchion.cli.dead:redrive", "send parked messages again"),
+            },
+        ),
+        "key": Branch(
+            "API keys",
+            {
+                "create": Leaf("stanchion.cli.key:create", "make a key"),
+                "list": Leaf("stanchion.cli.key:list_keys", "list keys, without their secrets"),
+            },
+        ),
+        "db": Branch(
+            "the database",
+            {
+                "migrate": Leaf("stanchion.cli.db:migrate", "bring the schema to this release"),
+                "status": Leaf("stanchion.cli.db:status", "say where the schema stands"),
+                "check": Leaf("stanchion.cli.db:check", "compare the stored state with the events"),
+                "rebuild": Leaf("stanchion.cli.db:rebuild", "derive the stored state from the events again"),
+            },
+        ),
+        "serve": Leaf("stanchion.cli.serve:serve", "run one service in the foreground"),
+        "doctor": Leaf("stanchion.cli.doctor:doctor", "check servers, rights, clocks and versions"),
+        "config": Branch(
+            "settings", {"view": Leaf("stanchion.cli.config:view", "show what holds, and where it is from")}
+        ),
+        "completion": Leaf("stanchion.cli.completion:completion", "print the completion script of a shell"),
+        "version": Leaf("stanchion.cli.version:version", "print versions"),
+    },
+)
+"""Noun, then verb."""
