@@ -8,7 +8,7 @@ from importlib.resources import files
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
@@ -44,7 +44,8 @@ def _connect(url: str) -> Connection:
     if parsed.drivername in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
     try:
-        return create_engine(parsed, connect_args={"connect_timeout": 5}).connect()
+        # no pool: a connection that stays open would keep the database from being dropped or used as a template
+        return create_engine(parsed, poolclass=NullPool, connect_args={"connect_timeout": 5}).connect()
     except DBAPIError as error:
         raise Unavailable("E-DB-01", "the database does not answer", why=str(error.orig).strip().splitlines()[0], fix="check STANCHION_ADMIN_DATABASE_URL, and that the server runs") from error
 
@@ -57,12 +58,18 @@ def _current(connection: Connection) -> str | None:
         return None
 
 
+def newest() -> str:
+    """The newest schema version that this release knows."""
+    found = ScriptDirectory.from_config(_config()).get_current_head()
+    assert found is not None
+    return found
+
+
 def status(admin_url: str) -> Status:
     """The database's version against this release's."""
-    newest = ScriptDirectory.from_config(_config()).get_current_head()
-    assert newest is not None
+    newest_known = newest()
     with _connect(admin_url) as connection:
-        return Status(_current(connection), newest)
+        return Status(_current(connection), newest_known)
 
 
 def migrate(admin_url: str, *, login_password: str | None = None) -> Status:
@@ -80,6 +87,8 @@ def migrate(admin_url: str, *, login_password: str | None = None) -> Status:
             connection.commit()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+            # services look, before they call themselves ready, whether the schema is theirs
+            connection.execute(text(f"GRANT SELECT ON public.schema_version TO {', '.join(grants.LOGINS)}"))
             if login_password:
                 _set_passwords(connection, login_password)
             connection.commit()
