@@ -87,7 +87,7 @@ class Foreman:
     def _complete(self, done: Sequence[Done]) -> None:
         if not done:
             return
-        room = 0 if self.draining else max(self.slots.count - self.slots.busy - self.slots.waiting, 0)
+        room = 0 if self.draining else max(self.slots.count - self.slots.taken - self.slots.waiting, 0)
         accepted, granted = self.leases.complete(done, room)
         self._let_go(done, accepted, "complete")
         metrics.steps_succeeded.labels("").inc(len(accepted))
@@ -150,7 +150,7 @@ class Foreman:
             return False
         self.offers.take_in(room)
         picked = self.offers.pick(min(room, BATCH))
-        starting = max(self.slots.count - self.slots.busy - self.slots.waiting, 0)
+        starting = max(self.slots.count - self.slots.taken - self.slots.waiting, 0)
         try:
             granted = self.leases.lease([o.step_id for o in picked], starting)
         except BaseException:
@@ -188,7 +188,7 @@ class Foreman:
         self.slots.submit(attempts)
 
     def _give_back_stuck(self) -> None:
-        if not self.slots.waiting or self.slots.busy < self.slots.count:
+        if not self.slots.waiting or self.slots.taken < self.slots.count:
             return
         oldest = self.slots.oldest_waiting()
         if oldest is None or monotonic() - oldest.leased_at < STUCK_SECONDS:

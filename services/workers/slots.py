@@ -76,7 +76,7 @@ class Slots:
         self._loop.call_soon_threadsafe(self._arrived.set)
 
     @property
-    def busy(self) -> int:
+    def taken(self) -> int:
         """How many slots are taken."""
         return self._busy
 

@@ -50,6 +50,8 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "signing_key_of": (TASK_SERVICE,),
     "create_tenant": (TASK_SERVICE,),
     "create_key": (TASK_SERVICE,),
+    "list_keys": (TASK_SERVICE,),
+    "revoke_key": (TASK_SERVICE,),
     "create_signing_key": (TASK_SERVICE,),
     "post": (TASK_SERVICE,),
     "read_blob": (TASK_SERVICE, ORCHESTRATOR),

@@ -82,6 +82,8 @@ BEGIN
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET idle_in_transaction_session_timeout = ''1s''', r, current_database());
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET synchronous_commit = on', r, current_database());
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET jit = off', r, current_database());
+    -- plans are cached before there are statistics: made for an empty table, a scan of all of it looks cheap, and stays
+    EXECUTE format('ALTER ROLE %I IN DATABASE %I SET enable_seqscan = off', r, current_database());
   END LOOP;
 END $$;"""
 

@@ -27,6 +27,8 @@ BEGIN
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET idle_in_transaction_session_timeout = ''1s''', r, current_database());
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET synchronous_commit = on', r, current_database());
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET jit = off', r, current_database());
+    -- plans are cached before there are statistics: made for an empty table, a scan of all of it looks cheap, and stays
+    EXECUTE format('ALTER ROLE %I IN DATABASE %I SET enable_seqscan = off', r, current_database());
   END LOOP;
 END $$;
 
@@ -188,7 +190,7 @@ CREATE TABLE stanchion.event (
 	kind TEXT NOT NULL,
 	actor TEXT,
 	body JSONB,
-	CONSTRAINT event_pkey PRIMARY KEY (run_id, event_id, at)
+	CONSTRAINT event_pkey PRIMARY KEY (run_id, xid, event_id, at)
 )
  PARTITION BY RANGE (at);
 
@@ -467,6 +469,8 @@ CREATE INDEX ready_offered ON stanchion.ready (queue, offered_at) WHERE offered_
 
 CREATE INDEX ready_waiting ON stanchion.ready (queue, priority DESC, since) WHERE offered_at IS NULL;
 
+CREATE INDEX refused_of_run ON stanchion.refused_write (run_id);
+
 CREATE INDEX refused_of_step ON stanchion.refused_write (step_id);
 
 CREATE INDEX run_of_task ON stanchion.run (task_id, number);
@@ -552,6 +556,67 @@ CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMM
 CREATE FUNCTION next_sequence(p_run uuid) RETURNS bigint LANGUAGE sql VOLATILE SET search_path = stanchion, pg_temp AS $$
   UPDATE run SET seq = seq + 1 WHERE run_id = p_run RETURNING seq
 $$;
+
+-- purpose: expansion in a retried run: children that succeeded on the same item before are born with that result, the others are ready
+-- transition: births: step succeeded (adopted) or ready
+-- fenced by: the caller holds the fan-out's row
+-- locks: only new rows; then slots, barriers, held steps
+CREATE FUNCTION adopt_children(f step, p_old_run uuid, p_first int, p_items jsonb, p_template jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_feeds uuid[] := ARRAY(SELECT x::uuid FROM jsonb_array_elements_text(p_template->'feeds') x);
+  v_old uuid := (SELECT s.step_id FROM step s WHERE s.run_id = p_old_run AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.fan_id IS NULL AND s.node = f.node ORDER BY s.round DESC LIMIT 1);
+  v_ready uuid[];
+  v_adopted uuid[];
+  v_arrivals arrival[];
+BEGIN
+  WITH i AS MATERIALIZED (
+    SELECT uuidv7() AS step_id, p_first + x.n::int - 1 AS idx, x.v, (SELECT o.step_id FROM step o WHERE o.fan_id = v_old AND o.idx = p_first + x.n - 1 AND o.tenant_id = f.tenant_id AND o.kind = 'step' AND o.node = p_template->>'node'
+      AND o.state = 'succeeded' AND o.replaced_by IS NULL AND o.input = x.v LIMIT 1) AS adopt
+    FROM jsonb_array_elements(p_items) WITH ORDINALITY x(v, n)
+  ), s AS (
+    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, created_at, updated_at)
+    SELECT f.tenant_id, i.step_id, f.run_id, f.step_id, i.idx, CASE WHEN i.adopt IS NULL THEN 'ready' ELSE 'succeeded' END, p_template->>'node', p_template->>'queue', (p_template->>'priority')::int, (p_template->>'max_attempts')::int, v_feeds,
+           f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int, v_now, v_now FROM i
+  ), r AS (
+    INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT f.tenant_id, i.step_id, NULL, o.body, o.blob FROM i JOIN result o ON o.step_id = i.adopt AND o.tenant_id = f.tenant_id
+  ), e AS (
+    INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
+    SELECT f.tenant_id, f.run_id, i.step_id, CASE WHEN i.adopt IS NULL THEN 'StepReady' ELSE 'StepAdopted' END, 0, v_now,
+           jsonb_strip_nulls(jsonb_build_object('fan', f.step_id, 'idx', i.idx, 'adopted', i.adopt, 'state', CASE WHEN i.adopt IS NOT NULL THEN 'succeeded' END)) FROM i
+  ), t AS (
+    INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
+    SELECT f.tenant_id, 'step_deadline', v_now + (p_template->>'start_within_ms')::bigint * interval '1 ms', f.run_id, i.step_id FROM i WHERE i.adopt IS NULL AND p_template->>'start_within_ms' IS NOT NULL
+  )
+  SELECT array_agg(i.step_id) FILTER (WHERE i.adopt IS NULL), array_agg(i.step_id) FILTER (WHERE i.adopt IS NOT NULL),
+    (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT (j.idx / 64) % 16 AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
+  INTO v_ready, v_adopted, v_arrivals FROM i;
+  PERFORM make_ready(v_ready);
+  PERFORM spread(v_arrivals, v_adopted);
+END $$;
+
+-- purpose: give steps that were planned as settled the results that they take over, and let them arrive where they are awaited
+-- transition: none of its own (they were born succeeded or skipped); those of spread and settle_runs
+-- fenced by: the caller inserted them in this transaction
+-- locks: slots, barriers, held steps, runs, tasks
+CREATE FUNCTION adopt_steps(p_steps jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_ids uuid[];
+  v_arrivals arrival[];
+  v_settled uuid[];
+BEGIN
+  WITH p AS MATERIALIZED (
+    SELECT x.tenant_id, x.step_id, x.adopt FROM jsonb_to_recordset(p_steps) AS x(tenant_id uuid, step_id uuid, adopt uuid) WHERE x.adopt IS NOT NULL
+  ), r AS (
+    INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT p.tenant_id, p.step_id, NULL, o.body, o.blob FROM p JOIN result o ON o.step_id = p.adopt AND o.tenant_id = p.tenant_id
+  )
+  SELECT array_agg(p.step_id) INTO v_ids FROM p;
+  IF v_ids IS NULL THEN RETURN; END IF;
+  SELECT array_agg(a), (SELECT array_agg(s.run_id) FROM step s WHERE s.step_id = ANY (v_ids) AND s.counts) INTO v_arrivals, v_settled
+  FROM step s, unnest(arrivals_of(s, CASE s.state WHEN 'skipped' THEN 'skipped' ELSE 'ok' END)) a WHERE s.step_id = ANY (v_ids);
+  PERFORM spread(v_arrivals, v_ids);
+  PERFORM settle_runs(v_settled);
+END $$;
 
 -- purpose: the arrivals of one settled step at the barriers that it feeds; a fan-out itself feeds none, its branches do
 -- transition: none
@@ -679,7 +744,7 @@ DECLARE
   v_run uuid := (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant);
   v_state text;
 BEGIN
-  IF v_run IS NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-TASK-01 there is no such task'; END IF;
+  IF v_run IS NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
   IF wind_down(v_run, 'cancelled', jsonb_build_object('code', 'E-TASK-05', 'what', 'it was cancelled', 'why', p_reason, 'by', p_actor), p_actor) THEN
     INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.cancel', p_task::text, jsonb_build_object('reason', p_reason));
   END IF;
@@ -916,13 +981,18 @@ BEGIN
   RETURN v_counts;
 END $$;
 
--- purpose: an API key; only the hash of its secret is kept
+-- purpose: an API key; only the hash of its secret is kept; null when the name is taken
 -- transition: none
 -- fenced by: the unique keys (tenant, name) and hash
 -- locks: only a new row
 CREATE FUNCTION create_key(p_tenant uuid, p_name text, p_hash bytea, p_scopes text[], p_expires timestamptz, p_actor text) RETURNS uuid LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  WITH a AS (INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'key.create', p_name, jsonb_build_object('scopes', p_scopes)))
-  INSERT INTO api_key (key_id, tenant_id, name, secret_hash, scopes, expires_at) VALUES (uuidv7(), p_tenant, p_name, p_hash, p_scopes, p_expires) RETURNING key_id
+  WITH k AS (
+    INSERT INTO api_key (key_id, tenant_id, name, secret_hash, scopes, expires_at) VALUES (uuidv7(), p_tenant, p_name, p_hash, p_scopes, p_expires)
+    ON CONFLICT (tenant_id, name) DO NOTHING RETURNING key_id
+  ), a AS (
+    INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'key.create', p_name, jsonb_build_object('scopes', p_scopes, 'key', k.key_id) FROM k
+  )
+  SELECT k.key_id FROM k
 $$;
 
 -- purpose: the public half of a key that signs Kafka commands; the private half never comes here
@@ -1048,6 +1118,7 @@ DECLARE
   v_room int;
   v_empty arrival[];
   v_counts int;
+  v_old_run uuid;
 BEGIN
   SELECT * INTO f FROM step x WHERE x.step_id = p_fan AND x.state = 'waiting' FOR NO KEY UPDATE;
   IF NOT FOUND THEN
@@ -1056,7 +1127,7 @@ BEGIN
   END IF;
   UPDATE timer t SET version = p_next, due_at = v_now WHERE t.target_id = p_fan AND t.kind = 'expand' AND t.version = p_first;
   IF NOT FOUND THEN RETURN 'taken'; END IF;
-  PERFORM FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running') FOR SHARE;
+  SELECT r.retry_of INTO v_old_run FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running') FOR SHARE;
   IF NOT FOUND THEN RETURN 'winding down'; END IF;
   v_empty := insert_barriers(p_barriers);
   IF p_first = 0 THEN
@@ -1067,6 +1138,8 @@ BEGIN
     PERFORM insert_plan(p_steps, NULL);
     v_counts := (SELECT count(*) FROM jsonb_to_recordset(p_steps) AS x(counts boolean) WHERE x.counts);
     IF v_counts > 0 THEN UPDATE run r SET open = r.open + v_counts WHERE r.run_id = f.run_id; END IF;
+  ELSIF p_items IS NOT NULL AND v_old_run IS NOT NULL AND f.fan_id IS NULL THEN
+    PERFORM adopt_children(f, v_old_run, p_first, p_items, p_template);
   ELSIF p_items IS NOT NULL THEN
     v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
       ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NOT NULL LIMIT 5000) x) END;
@@ -1373,7 +1446,7 @@ BEGIN
 END $$;
 
 -- purpose: insert steps and barriers that the planner worked out, offer those that are ready, note what is due
--- transition: births: step pending|ready, barrier waiting
+-- transition: births: step pending|ready (succeeded|skipped when it is adopted from an earlier run), barrier waiting
 -- fenced by: the caller
 -- locks: only new rows
 CREATE FUNCTION insert_plan(p_steps jsonb, p_barriers jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -1384,15 +1457,15 @@ DECLARE
 BEGIN
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_steps) AS x(tenant_id uuid, step_id uuid, run_id uuid, fan_id uuid, idx int, round int, kind text, state text, node text, queue text, priority int, max_attempts int,
-      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms int, start_within_ms bigint, total_ms bigint)
+      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms int, start_within_ms bigint, total_ms bigint, adopt uuid)
   ), s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, round, kind, state, node, queue, priority, max_attempts, counts, waits, feeds, sources, workflow, workflow_version, answers, input, input_blob, timeout_ms, created_at, updated_at)
     SELECT p.tenant_id, p.step_id, p.run_id, p.fan_id, coalesce(p.idx, 0), coalesce(p.round, 0), coalesce(p.kind, 'step'), p.state, p.node, p.queue, coalesce(p.priority, 0), coalesce(p.max_attempts, 4), coalesce(p.counts, false),
            coalesce(p.waits, 0), p.feeds, p.sources, p.workflow, p.workflow_version, p.answers, p.input, decode(p.input_blob, 'hex'), p.timeout_ms, v_now, v_now FROM p
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
-    SELECT p.tenant_id, p.run_id, p.step_id, CASE p.state WHEN 'ready' THEN 'StepReady' ELSE 'StepCreated' END, 0, v_now,
-      jsonb_strip_nulls(jsonb_build_object('node', p.node, 'kind', nullif(p.kind, 'step'), 'fan', p.fan_id, 'idx', nullif(p.idx, 0), 'round', nullif(p.round, 0), 'feeds', p.feeds, 'counts', nullif(p.counts, false))) FROM p
+    SELECT p.tenant_id, p.run_id, p.step_id, CASE p.state WHEN 'ready' THEN 'StepReady' WHEN 'pending' THEN 'StepCreated' ELSE 'StepAdopted' END, 0, v_now,
+      jsonb_strip_nulls(jsonb_build_object('node', p.node, 'kind', nullif(p.kind, 'step'), 'fan', p.fan_id, 'idx', nullif(p.idx, 0), 'round', nullif(p.round, 0), 'feeds', p.feeds, 'counts', nullif(p.counts, false), 'adopted', p.adopt, 'state', CASE WHEN p.adopt IS NOT NULL THEN p.state END)) FROM p
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
     SELECT p.tenant_id, 'step_deadline', v_now + least(p.start_within_ms, p.total_ms) * interval '1 ms', p.run_id, p.step_id FROM p WHERE p.start_within_ms IS NOT NULL OR p.total_ms IS NOT NULL
@@ -1445,6 +1518,16 @@ BEGIN
            FROM unnest(u.sources) WITH ORDINALITY o(id, n)) END
   FROM u;
 END $$;
+
+-- purpose: a tenant's keys, newest first; a secret is nowhere to be shown, only its hash was kept
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_keys(p_tenant uuid, p_before uuid, p_limit int) RETURNS TABLE (key_id uuid, name text, scopes text[], created_at timestamptz, expires_at timestamptz, revoked_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT k.key_id, k.name, k.scopes, k.created_at, k.expires_at, k.revoked_at FROM api_key k
+  WHERE k.tenant_id = p_tenant AND (p_before IS NULL OR k.key_id < p_before) ORDER BY k.key_id DESC LIMIT p_limit
+$$;
 
 -- purpose: put steps that just became ready where workers find them: a row in ready, and an offer while the queue's window has room
 -- transition: none (the caller made them ready)
@@ -1550,7 +1633,7 @@ DECLARE
 BEGIN
   PERFORM FROM barrier_slot l WHERE l.barrier_id = p_barrier ORDER BY l.slot FOR NO KEY UPDATE;
   SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-JOIN-21 there is no such barrier'; END IF;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such barrier in this tenant'; END IF;
   IF b.state <> 'waiting' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 the barrier is %s', b.state); END IF;
   v_unsettled := CASE WHEN b.slots > 0 THEN (SELECT sum(l.remaining) FROM barrier_slot l WHERE l.barrier_id = p_barrier) ELSE b.expected - b.succeeded - b.skipped END;
   IF b.on_failed <> 'hold' OR v_unsettled > b.failed THEN
@@ -1595,12 +1678,12 @@ DECLARE
   v_now timestamptz := clock();
   r run;
 BEGIN
-  IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-TASK-01 there is no such task'; END IF;
+  IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
   UPDATE run x SET paused_at = CASE WHEN p_paused THEN coalesce(x.paused_at, v_now) END, updated_at = v_now
   WHERE x.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND x.state IN ('created', 'running') AND (x.paused_at IS NOT NULL) <> p_paused RETURNING * INTO r;
   IF NOT FOUND THEN
     IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant AND t.state NOT IN ('accepted', 'running')) THEN
-      RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-03 the task is not live any more';
+      RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-05 the task has ended, or is about to';
     END IF;
     RETURN false;
   END IF;
@@ -1935,9 +2018,9 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
 $$;
 
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
--- transition: task failed|cancelled -> accepted; births: run, steps, barriers
+-- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task
+-- locks: the task, then only new rows
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -1945,16 +2028,33 @@ DECLARE
   t task;
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-TASK-01 there is no such task'; END IF;
-  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-TASK-04 a task that is %s is not retried', t.state); END IF;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
+  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-TASK-07 a task that is %s is not retried', t.state); END IF;
   v_now := clock();
   INSERT INTO run (tenant_id, run_id, task_id, number, workflow, workflow_version, state, open, retry_of, created_at, updated_at) VALUES (p_tenant, p_run, p_task, t.runs + 1, t.workflow, t.workflow_version, 'created', p_open, t.run_id, v_now, v_now);
   UPDATE task x SET state = 'accepted', version = x.version + 1, run_id = p_run, runs = x.runs + 1, ended_at = NULL, reason = NULL, updated_at = v_now, deadline_at = NULL WHERE x.task_id = p_task;
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
   VALUES (p_tenant, p_run, 'TaskRetried', t.version + 1, v_now, p_actor, jsonb_build_object('task', p_task, 'run', t.runs + 1, 'retry_of', t.run_id, 'workflow', t.workflow, 'workflow_version', t.workflow_version, 'kept', p_kept));
   PERFORM insert_plan(p_steps, p_barriers);
+  PERFORM adopt_steps(p_steps);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.retry', p_task::text, jsonb_build_object('run', p_run));
   RETURN p_run;
+END $$;
+
+-- purpose: end a key; revoking it again changes nothing; false when the tenant has no such key
+-- transition: none
+-- fenced by: nothing
+-- locks: the key's row
+CREATE FUNCTION revoke_key(p_tenant uuid, p_key uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_name text;
+BEGIN
+  UPDATE api_key k SET revoked_at = clock() WHERE k.key_id = p_key AND k.tenant_id = p_tenant AND k.revoked_at IS NULL RETURNING k.name INTO v_name;
+  IF FOUND THEN
+    INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'key.revoke', v_name, jsonb_build_object('key', p_key));
+    RETURN true;
+  END IF;
+  RETURN EXISTS (SELECT FROM api_key k WHERE k.key_id = p_key AND k.tenant_id = p_tenant);
 END $$;
 
 -- purpose: count down what is open of each run and end the runs, and their tasks, that have nothing open left
@@ -2330,7 +2430,7 @@ CREATE TRIGGER run_guard BEFORE INSERT OR UPDATE ON stanchion.run FOR EACH ROW E
 CREATE FUNCTION stanchion.step_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN
-    IF NEW.state NOT IN ('pending', 'ready') THEN
+    IF NEW.state NOT IN ('pending', 'ready', 'succeeded', 'skipped') THEN
       RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('a step is never born %s', NEW.state);
     END IF;
     RETURN NEW;
@@ -2849,6 +2949,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.leas
 
 GRANT EXECUTE ON FUNCTION stanchion.lease TO stanchion_worker;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_keys'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_keys TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.nodes_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.nodes_of TO stanchion_orchestrator;
@@ -2940,6 +3044,10 @@ GRANT EXECUTE ON FUNCTION stanchion.results_page TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.retry_task'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.retry_task TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.revoke_key'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.revoke_key TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 

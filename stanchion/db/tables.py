@@ -346,7 +346,8 @@ event = Table(
     Column("kind", Text, nullable=False),
     Column("actor", Text),
     Column("body", JSONB),
-    PrimaryKeyConstraint("run_id", "event_id", "at"),
+    # by transaction first: a reader that goes on from (xid, event_id) below the oldest running one misses nothing
+    PrimaryKeyConstraint("run_id", "xid", "event_id", "at"),
     postgresql_partition_by="RANGE (at)",
 )
 
@@ -461,6 +462,7 @@ refused_write = Table(
     at("at"),
     PrimaryKeyConstraint("refused_id", "tenant_id"),
     Index("refused_of_step", "step_id"),
+    Index("refused_of_run", "run_id"),
 )
 
 worker = Table(

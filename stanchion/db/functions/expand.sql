@@ -10,6 +10,7 @@ DECLARE
   v_room int;
   v_empty arrival[];
   v_counts int;
+  v_old_run uuid;
 BEGIN
   SELECT * INTO f FROM step x WHERE x.step_id = p_fan AND x.state = 'waiting' FOR NO KEY UPDATE;
   IF NOT FOUND THEN
@@ -18,7 +19,7 @@ BEGIN
   END IF;
   UPDATE timer t SET version = p_next, due_at = v_now WHERE t.target_id = p_fan AND t.kind = 'expand' AND t.version = p_first;
   IF NOT FOUND THEN RETURN 'taken'; END IF;
-  PERFORM FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running') FOR SHARE;
+  SELECT r.retry_of INTO v_old_run FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running') FOR SHARE;
   IF NOT FOUND THEN RETURN 'winding down'; END IF;
   v_empty := insert_barriers(p_barriers);
   IF p_first = 0 THEN
@@ -29,6 +30,8 @@ BEGIN
     PERFORM insert_plan(p_steps, NULL);
     v_counts := (SELECT count(*) FROM jsonb_to_recordset(p_steps) AS x(counts boolean) WHERE x.counts);
     IF v_counts > 0 THEN UPDATE run r SET open = r.open + v_counts WHERE r.run_id = f.run_id; END IF;
+  ELSIF p_items IS NOT NULL AND v_old_run IS NOT NULL AND f.fan_id IS NULL THEN
+    PERFORM adopt_children(f, v_old_run, p_first, p_items, p_template);
   ELSIF p_items IS NOT NULL THEN
     v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
       ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NOT NULL LIMIT 5000) x) END;

@@ -1,7 +1,7 @@
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
--- transition: task failed|cancelled -> accepted; births: run, steps, barriers
+-- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task
+-- locks: the task, then only new rows
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -17,6 +17,7 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
   VALUES (p_tenant, p_run, 'TaskRetried', t.version + 1, v_now, p_actor, jsonb_build_object('task', p_task, 'run', t.runs + 1, 'retry_of', t.run_id, 'workflow', t.workflow, 'workflow_version', t.workflow_version, 'kept', p_kept));
   PERFORM insert_plan(p_steps, p_barriers);
+  PERFORM adopt_steps(p_steps);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.retry', p_task::text, jsonb_build_object('run', p_run));
   RETURN p_run;
 END $$;
