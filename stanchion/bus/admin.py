@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from kafka import errors as kafka_errors
-
 from stanchion.bus.client import build_admin, translate
+from stanchion.bus.library import kafka_errors
 from stanchion.contracts.topics import TopicSpec
 from stanchion.errors import Rejected, Unavailable
 from stanchion.runtime.backoff import Backoff

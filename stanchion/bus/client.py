@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-from kafka import errors as kafka_errors
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-
 from stanchion.bus import tolerant_records
+from stanchion.bus.library import (
+    CooperativeStickyAssignor,
+    KafkaAdminClient,
+    KafkaConsumer,
+    KafkaProducer,
+    kafka_errors,
+)
 from stanchion.errors import NotAllowed, StanchionError, TooLarge, Unavailable, Unprocessable
 from stanchion.runtime.kafka_settings import KafkaSettings
 

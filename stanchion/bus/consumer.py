@@ -13,11 +13,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from kafka import AsyncConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
-from kafka import errors as kafka_errors
-from kafka.coordinator.base import MemberState
-
 from stanchion.bus.client import build_consumer, translate
+from stanchion.bus.library import (
+    AsyncConsumerRebalanceListener,
+    MemberState,
+    OffsetAndMetadata,
+    TopicPartition,
+    kafka_errors,
+)
 from stanchion.bus.local_queue import LocalQueues, Place
 from stanchion.bus.messages import Record
 from stanchion.bus.tolerant_records import UNREADABLE

@@ -10,10 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from kafka import TopicPartition
-
 from stanchion.bus.admin import as_settings, with_admin
 from stanchion.bus.client import build_consumer, translate
+from stanchion.bus.library import TopicPartition
 from stanchion.bus.local_queue import Place
 from stanchion.runtime.clock import Deadline
 from stanchion.runtime.kafka_settings import KafkaSettings

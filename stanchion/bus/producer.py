@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from kafka import errors as kafka_errors
-
 from stanchion.bus.client import build_producer, translate
+from stanchion.bus.library import kafka_errors
 from stanchion.bus.messages import Message
 from stanchion.errors import Rejected, StanchionError, Unavailable
 from stanchion.runtime.clock import Deadline

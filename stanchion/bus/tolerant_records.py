@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
-from kafka.record.util import decode_varint
+from stanchion.bus.library import DefaultRecord, DefaultRecordBatch, decode_varint
 
 UNREADABLE: Final = "stanchion_unreadable"
 
