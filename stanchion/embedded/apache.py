@@ -138,7 +138,7 @@ class ApacheKafka:
         Raises EmbeddedError: `E-SERVER-08` without Java, Maven or the artifacts, `E-SERVER-04` if it does not come up.
         """
         find_java()
-        self._plan.libs = install(self._plan.cache)
+        self._plan.libs = install(self._plan.cache, self._workspace.closing)
         self._plan.home.mkdir(parents=True, exist_ok=True)
         self._plan.cluster_id = _cluster_id(self._plan.home)
         (self._plan.home / "log4j2.xml").write_text(LOG4J, encoding="utf-8")
@@ -152,7 +152,7 @@ class ApacheKafka:
                     node.stop()
                 if not remaining or self._workspace.closing.is_set() or all(map(is_free, self._ports())):
                     raise  # it was not a port that somebody else has taken
-        self.wait_ready()
+        self.wait_ready(ApacheNode.start_seconds)
 
     def kill(self, signal_number: int = signal.SIGKILL) -> None:
         """Send a signal to every node."""
@@ -162,7 +162,7 @@ class ApacheKafka:
     def restart(self) -> None:
         """Stop and start every node on its port, and wait until all have registered."""
         run_together([node.restart for node in self.nodes])
-        self.wait_ready()
+        self.wait_ready(ApacheNode.start_seconds)
 
     def wait_ready(self, seconds: float = 30.0) -> None:
         """Return when every node knows all of them: topics with three replicas can be created only then."""

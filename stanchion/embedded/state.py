@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import threading
+import weakref
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -45,6 +46,7 @@ class RootLock:
         os.ftruncate(fd, 0)
         os.write(fd, f"{os.getpid()}\n".encode("ascii"))
         self._fd = fd
+        _held.add(self)
         return True
 
     def release(self) -> None:
@@ -52,12 +54,25 @@ class RootLock:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+            _held.discard(self)
 
     def _holder(self) -> str:
         try:
             return self._path.read_text(encoding="ascii").strip() or "unknown"
         except OSError:
             return "unknown"
+
+
+_held: weakref.WeakSet[RootLock] = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    # A forked copy shares the lock, and may outlive its parent: the root would stay locked. Closing does not unlock it.
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from stanchion.embedded import EmbeddedError, EmbeddedServers
 from stanchion.embedded.apache import ApacheKafka
 from stanchion.embedded.apache_install import find_java, install
-from stanchion.embedded.processes import eventually
+from stanchion.embedded.processes import birth_of, eventually
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, KafkaProducer
@@ -195,3 +196,20 @@ def test_an_artifact_that_cannot_be_resolved_is_a_clear_error(tmp_path: Path, mo
     with pytest.raises(EmbeddedError, match="could not find artifact"):
         install(tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_an_interrupted_download_ends_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while Maven fetches the jars: Maven and what it started are gone, and no draft stays behind."""
+    started = tmp_path / "started"
+    maven = tmp_path / "mvn"
+    maven.write_text(f"#!/bin/sh\nsleep 600 &\necho $! > {started}\nwait\n")
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    abort = threading.Event()
+    waiter = threading.Thread(target=lambda: eventually(started.exists, 10) and abort.set())
+    waiter.start()
+    with pytest.raises(EmbeddedError, match="interrupted"):
+        install(tmp_path / "cache", abort)
+    waiter.join()
+    assert list((tmp_path / "cache").iterdir()) == []
+    assert eventually(lambda: birth_of(int(started.read_text())) is None, 10)

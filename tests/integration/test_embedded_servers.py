@@ -21,7 +21,7 @@ from stanchion.embedded.ports import ephemeral_floor, free_port, is_free
 from stanchion.embedded.postgres import Postgres
 from stanchion.embedded.postgres_home import outside_folder
 from stanchion.embedded.processes import ProcessRecord, birth_of, eventually, is_alive
-from stanchion.embedded.state import StateFile
+from stanchion.embedded.state import RootLock, StateFile
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -285,6 +285,28 @@ def test_a_second_supervisor_of_one_root_is_refused(servers: EmbeddedServers) ->
     with pytest.raises(EmbeddedError):
         EmbeddedServers.clean(servers.root)
     assert all(is_alive(record) for record in processes_of(servers))
+
+
+def test_a_forked_copy_does_not_keep_the_root_locked(tmp_path: Path) -> None:
+    """A worker forked from the supervisor may outlive it: the next start must not be refused because of that."""
+    lock = RootLock(tmp_path)
+    lock.acquire()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(0)
+    try:
+        other = RootLock(tmp_path)
+        assert not other.try_acquire()  # the copy's closing has not unlocked it
+        lock.release()
+        assert eventually(other.try_acquire, 10)
+        other.release()
+    finally:
+        os.close(writing)
+        os.close(reading)
+        os.waitpid(child, 0)
 
 
 def test_data_outlives_a_stop_and_not_a_clean(tmp_path: Path) -> None:
