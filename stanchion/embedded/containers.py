@@ -44,18 +44,27 @@ class ContainerServers:
 
     def __init__(self) -> None:
         self._running = contextlib.ExitStack()
+        self._endpoints: Endpoints | None = None
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where the servers answer, from `start` to `stop`."""
+        assert self._endpoints is not None, "the containers were not started"
+        return self._endpoints
 
     def start(self) -> Endpoints:
         """Start the three and return where they answer. Raises EmbeddedError (`E-SERVER-04`) when Kafka does not."""
         try:
-            return Endpoints(self._start_postgres(), self._start_kafka(), self._start_valkey())
+            self._endpoints = Endpoints(self._start_postgres(), self._start_kafka(), self._start_valkey())
         except BaseException:
             self.stop()
             raise
+        return self._endpoints
 
     def stop(self) -> None:
         """Stop and remove the containers."""
         self._running.close()
+        self._endpoints = None
 
     def __enter__(self) -> Self:
         self.start()
