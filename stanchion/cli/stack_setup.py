@@ -13,7 +13,6 @@ from stanchion.runtime.redaction import redact_text
 
 if TYPE_CHECKING:
     from stanchion.cli.stack_notes import StackNotes
-    from stanchion.db.engine import Database
     from stanchion.embedded import Endpoints
 
 
@@ -61,12 +60,8 @@ def ensure_topics(bootstrap: str, queues: Iterable[str] = ()) -> None:
 
 def ensure_key(admin_url: str, tenant: str, known: str | None) -> str:
     """A key with every right in `tenant`: `known` if it still works, else a new one."""
+    from stanchion.authority.keys import ensure_dev_key
     from stanchion.db.engine import Database
-
-    try:
-        from stanchion.authority.keys import ensure_dev_key
-    except ImportError:
-        ensure_dev_key = _ensure_dev_key_meanwhile
 
     database = Database(service_url(admin_url, grants.TASK_SERVICE), name="stack", pool_size=1, overflow=0)
     try:
@@ -78,16 +73,3 @@ def ensure_key(admin_url: str, tenant: str, known: str | None) -> str:
 def described(endpoints: Endpoints) -> str:
     """The three addresses for people, without passwords."""
     return ", ".join(redact_text(address) for address in endpoints.as_dict().values())
-
-
-def _ensure_dev_key_meanwhile(database: Database, tenant: str, known: str | None) -> str:
-    import hashlib
-    import secrets
-
-    if known and database.read("SELECT 1 FROM stanchion.authenticate(%s)", (hashlib.sha256(known.encode()).digest(),)):
-        return known
-    key = "sk_" + secrets.token_urlsafe(24)
-    tid = database.read("SELECT stanchion.create_tenant(%s)", (tenant,))[0][0]
-    name, digest = f"dev-{secrets.token_hex(4)}", hashlib.sha256(key.encode()).digest()
-    database.read("SELECT stanchion.create_key(%s, %s, %s, %s, NULL, 'stack')", (tid, name, digest, ["admin"]))
-    return key

@@ -1,0 +1,290 @@
+"""Client: the task service's API for Python programs. Opens nothing before the first call; any thread may use it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from stanchion.errors import StanchionError, Unavailable
+from stanchion.runtime.clock import Deadline, monotonic, pause
+from stanchion.sdk import faults
+from stanchion.sdk.event_reader import read_events
+from stanchion.sdk.models import Event, Page, Receipt, TaskInfo
+from stanchion.sdk.submissions import body_of
+from stanchion.sdk.transport import Transport
+
+if TYPE_CHECKING:
+    from stanchion.workflow.definition import Workflow
+
+__all__ = ["Client", "TaskHandle", "poll_after"]
+
+URL_VARIABLE: Final = "STANCHION_API_URL"
+KEY_VARIABLE: Final = "STANCHION_API_KEY"
+
+
+class Client:
+    """Talks to the task service at `url` (default: STANCHION_API_URL) with `key` (default: STANCHION_API_KEY).
+
+    Every call raises the family of what went wrong: Rejected and its kinds for what the caller must change, Unavailable
+    after `timeout` seconds of retries.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        key: str | None = None,
+        *,
+        timeout: float = 30.0,
+        agent: str = "stanchion-sdk",
+    ) -> None:
+        self.transport = Transport(*address(url, key), timeout=timeout, agent=agent)
+
+    # -- tasks --
+
+    def submit(
+        self,
+        workflow: Workflow | str,
+        values: Mapping[str, Any] | None = None,
+        /,
+        *,
+        key: str | None = None,
+        tags: Sequence[str] = (),
+        priority: int = 0,
+        deadline: datetime | None = None,
+        version: int | None = None,
+        goal: str | None = None,
+        constraints: Any = None,
+        **named: Any,
+    ) -> TaskHandle:
+        """Submit a task: the input as named arguments, or as one mapping (`values`) where names collide.
+
+        The same `key` with the same payload is the same task (`handle.duplicate`); with another payload it raises
+        Unprocessable E-IDEM-01. Without `key` a random one is made, so that a retry inside never makes two tasks.
+        """
+        body = body_of(
+            workflow,
+            values,
+            named,
+            key=key,
+            tags=tags,
+            priority=priority,
+            deadline=deadline,
+            version=version,
+            goal=goal,
+            constraints=constraints,
+        )
+        return TaskHandle(self, Receipt.read(self.transport.call("POST", "/v1/tasks", body=body, repeatable=True)))
+
+    def task(self, task_id: str) -> TaskHandle:
+        """A handle on a task that exists; asks nothing yet."""
+        return TaskHandle(self, Receipt(task_id, "", "", duplicate=False))
+
+    def get(self, task_id: str) -> TaskInfo:
+        """A task with its runs and nodes; raises NotFound E-FIND-01."""
+        return TaskInfo.read(self.transport.call("GET", f"/v1/tasks/{task_id}"))
+
+    def list(
+        self,
+        *,
+        state: str | Sequence[str] | None = None,
+        workflow: str | None = None,
+        tag: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Page[TaskInfo]:
+        """One page of tasks, newest first."""
+        query = {"state": state, "workflow": workflow, "tag": tag, "limit": limit, "cursor": cursor}
+        page = self.page("/v1/tasks", query)
+        return Page(tuple(TaskInfo.read(item) for item in page.items), page.next)
+
+    def steps(
+        self,
+        task_id: str,
+        *,
+        node: str | None = None,
+        state: str | Sequence[str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> Page[Mapping[str, Any]]:
+        """One page of a task's steps."""
+        query = {"node": node, "state": state, "limit": limit, "cursor": cursor}
+        return self.page(f"/v1/tasks/{task_id}/steps", query)
+
+    def step(self, step_id: str) -> Mapping[str, Any]:
+        """A step with its attempts."""
+        return self.read(f"/v1/steps/{step_id}")
+
+    def result(self, task_id: str) -> Any:
+        """The result of a task that has completed; raises Conflict while it runs, TaskFailed when it has none."""
+        return self.read(f"/v1/tasks/{task_id}/result").get("result")
+
+    def events(self, task_id: str, *, after: str | None = None, follow: bool = True) -> Iterator[Event]:
+        """What happened to a task, in order, from the event after `after` on; with `follow` until it has ended.
+
+        A broken connection is opened again where it broke. Raises Unavailable when that fails for `timeout` seconds.
+        """
+        return read_events(self.transport, task_id, after=after, follow=follow, ended=lambda: self.get(task_id).ended)
+
+    def wait(self, task_id: str, timeout: float | None = None) -> TaskInfo:
+        """Wait until a task has ended; raises WaitTimeout E-WAIT-01 after `timeout` seconds (None: never)."""
+        deadline = None if timeout is None else Deadline(timeout)
+        started = monotonic()
+        while True:
+            info = self.get(task_id)
+            if info.ended:
+                return info
+            if deadline is not None and deadline.passed:
+                raise waited_too_long(info, timeout)
+            wait = poll_after(monotonic() - started)
+            pause(wait if deadline is None else min(wait, deadline.left))
+
+    def cancel(self, task_id: str, *, reason: str = "") -> Mapping[str, Any]:
+        """Ask for the end of a task; it ends when nothing of it runs any more."""
+        return self.act(f"/v1/tasks/{task_id}/cancel", {"reason": reason}, repeatable=True)
+
+    def pause(self, task_id: str, *, reason: str = "") -> Mapping[str, Any]:
+        """Start nothing new of a task; what runs goes on."""
+        return self.act(f"/v1/tasks/{task_id}/pause", {"reason": reason}, repeatable=True)
+
+    def resume(self, task_id: str, *, reason: str = "") -> Mapping[str, Any]:
+        """Go on with a paused task."""
+        return self.act(f"/v1/tasks/{task_id}/resume", {"reason": reason}, repeatable=True)
+
+    def retry(self, task_id: str, *, reason: str = "") -> Mapping[str, Any]:
+        """A new run of a task that has failed or was cancelled; results of its succeeded steps are taken over."""
+        return self.act(f"/v1/tasks/{task_id}/retry", {"reason": reason})
+
+    def reopen(self, step_ids: Sequence[str], *, reason: str) -> Mapping[str, Any]:
+        """Give failed steps of a live run another try."""
+        return self.act("/v1/steps/reopen", {"steps": list(step_ids), "reason": reason})
+
+    def open_barrier(self, barrier_id: str, *, reason: str) -> Mapping[str, Any]:
+        """Open a join without what it still waits for."""
+        return self.act(f"/v1/barriers/{barrier_id}/open", {"reason": reason})
+
+    def why(self, any_id: str) -> Mapping[str, Any]:
+        """Why a task, a step or a barrier does not move, and what to do."""
+        return self.read(f"/v1/why/{any_id}")
+
+    # -- the rest --
+
+    def workflows(self) -> Page[Mapping[str, Any]]:
+        """The registered workflows."""
+        return self.page("/v1/workflows", {})
+
+    def workers(self, *, limit: int | None = None, cursor: str | None = None) -> Page[Mapping[str, Any]]:
+        """The workers that were seen."""
+        return self.page("/v1/workers", {"limit": limit, "cursor": cursor})
+
+    def read(self, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Any document of the API; raises StanchionError E-API-02 for what is no object."""
+        return _object(self.transport.call("GET", path, query=query), path)
+
+    def act(self, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Mapping[str, Any]:
+        """Any act of the API, with its answer (an empty one as an empty object)."""
+        given = {name: value for name, value in body.items() if value not in ("", None)}
+        return _object(self.transport.call("POST", path, body=given, repeatable=repeatable) or {}, path)
+
+    def page(self, path: str, query: Mapping[str, Any]) -> Page[Mapping[str, Any]]:
+        """One page of any list of the API."""
+        answer = self.read(path, query)
+        return Page(tuple(answer.get("items", ())), answer.get("next"))
+
+    def close(self) -> None:
+        """Close kept connections; the client stays usable."""
+        self.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class TaskHandle:
+    """One task: its id, and what can be done with it. `state` is that of the moment when it was submitted."""
+
+    def __init__(self, client: Client, receipt: Receipt) -> None:
+        self.client = client
+        self.id = receipt.task_id
+        self.run_id = receipt.run_id
+        self.state = receipt.state
+        self.duplicate = receipt.duplicate
+
+    def info(self) -> TaskInfo:
+        """The task as it stands now."""
+        return self.client.get(self.id)
+
+    def wait(self, timeout: float | None = None) -> TaskInfo:
+        """Wait until it has ended; raises WaitTimeout after `timeout` seconds (None: never)."""
+        return self.client.wait(self.id, timeout)
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Wait, then return its result; raises TaskFailed or TaskCancelled when there is none."""
+        info = self.wait(timeout)
+        if info.state != "completed":
+            raise failure_of(info)
+        return self.client.result(self.id)
+
+    def cancel(self, *, reason: str = "") -> Mapping[str, Any]:
+        """Ask for its end."""
+        return self.client.cancel(self.id, reason=reason)
+
+    def events(self, *, after: str | None = None, follow: bool = True) -> Iterator[Event]:
+        """What happens to it."""
+        return self.client.events(self.id, after=after, follow=follow)
+
+    def __repr__(self) -> str:
+        return f"<task {self.id}>"
+
+
+def address(url: str | None, key: str | None) -> tuple[str, str | None]:
+    """Where the API is, and the key for it; raises Unavailable E-API-01 when nothing says so.
+
+    A key out of the environment goes with the address out of the environment, or with one that was given on purpose.
+    """
+    found = url or os.environ.get(URL_VARIABLE)
+    if not found:
+        raise Unavailable(
+            faults.UNREACHABLE, "nothing says where the API is", fix=f"Client(url=...), or set {URL_VARIABLE}"
+        )
+    return found, key if key is not None else os.environ.get(KEY_VARIABLE)
+
+
+def poll_after(seconds: float) -> float:
+    """How long to wait before the next look at something that has been waited for so long: a tenth, 20 ms to 1 s."""
+    return min(1.0, max(0.02, seconds / 10))
+
+
+def waited_too_long(info: TaskInfo, timeout: float | None) -> faults.WaitTimeout:
+    """The error for a task that did not end in time."""
+    return faults.WaitTimeout(
+        faults.WAITED, f"{info.id} is still {info.state} after {timeout or 0:g} s", fix=f"stanchion why {info.id}"
+    )
+
+
+def failure_of(info: TaskInfo) -> faults.TaskFailed:
+    """The error for a task that has ended without a result."""
+    if info.state == "cancelled":
+        return faults.TaskCancelled(faults.TASK_CANCELLED, f"{info.id} was cancelled", task_id=info.id)
+    error = info.data.get("error")
+    found = error if isinstance(error, Mapping) else {}
+    why = found.get("what") or found.get("message") or (error if isinstance(error, str) else None)
+    return faults.TaskFailed(
+        str(found.get("code") or faults.TASK_FAILED),
+        f"{info.id} has failed",
+        task_id=info.id,
+        why=why,
+        fix=f"stanchion task show {info.id}",
+    )
+
+
+def _object(document: Any, path: str) -> Mapping[str, Any]:
+    if isinstance(document, Mapping):
+        return document
+    raise StanchionError(faults.UNREADABLE, f"the answer to {path} is no object but {type(document).__name__}")
