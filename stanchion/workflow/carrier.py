@@ -21,6 +21,7 @@ from stanchion.workflow.type_fitter import named
 __all__ = ["Carrier", "Problem", "Unfit", "carrier"]
 
 Problem = tuple[str, str]  # JSON path, what is wrong there
+_SCALARS: Final = (int, str, bool, float, type(None))
 
 
 class Unfit(Exception):  # noqa: N818 - a finding, which becomes an error with a code
@@ -51,7 +52,7 @@ class Carrier:
     """Reads and writes one type; raises what pydantic raises for a type that it can't handle."""
 
     def __init__(self, kind: Any) -> None:
-        self._kind = kind
+        self._kind = type(None) if kind is None else kind
         self._reader: TypeAdapter[Any] = TypeAdapter(kind)
 
     @cached_property
@@ -78,6 +79,8 @@ class Carrier:
 
     def write_out(self, value: Any, where: str = "$") -> Any:
         """The JSON form of a value; raises Unfit, and Unprocessable E-DATA-.. (NaN, NUL, large integers)."""
+        if self._kind in _SCALARS and type(value) is self._kind:
+            return payload.check(value, where)  # the most common results need no library
         checked = self._tried(lambda: self._reader.validate_python(value, strict=True), where)
         try:
             (dumped,) = self._writer.dump_python((checked,), mode="json", by_alias=True, warnings=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import abc
 from collections.abc import Iterator
-from typing import Any, Final, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Final, TypeVar, get_args, get_origin
 
 from pydantic import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation
@@ -28,9 +28,8 @@ _LAZY: Final = (
     abc.AsyncGenerator,
     abc.AsyncIterable,
     abc.Iterable,
-    abc.Awaitable,
-    abc.Coroutine,
 )
+_AWAITED: Final = (abc.Awaitable, abc.Coroutine)
 
 
 class Unsendable(Exception):  # noqa: N818 - a finding, which becomes an error with a place
@@ -51,8 +50,10 @@ def prove_sendable(kind: Any) -> None:
         raise Unsendable(
             f"it names {error.name!r}, which is not defined yet", f"define {error.name} before the step"
         ) from None
-    except PydanticInvalidForJsonSchema as error:
-        raise Unsendable(_first_line(error), "use a dataclass or a pydantic model of JSON types") from None
+    except PydanticInvalidForJsonSchema:
+        raise Unsendable(
+            f"{named(kind)} has no JSON form", "use a dataclass or a pydantic model of JSON types"
+        ) from None
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
         raise _unsendable(kind, error) from None
     for schema in schemas:
@@ -65,6 +66,12 @@ def _refuse_lazy(kind: Any) -> None:
         origin = get_origin(member) or member
         if isinstance(origin, TypeVar):
             raise Unsendable(f"{named(member)} is a type variable, so nobody knows what crosses", "name the type")
+        if origin in (Final, ClassVar):
+            raise Unsendable(f"{named(member)} says how a name is used, not what it holds", "name the type inside")
+        if origin in _AWAITED:
+            raise Unsendable(
+                f"{named(member)} is not there until it is awaited", "write async def, and name what it gives"
+            )
         if origin in _LAZY:
             raise Unsendable(f"{named(member)} has no end that is known", "use list[...]")
         if get_origin(member) is not None:

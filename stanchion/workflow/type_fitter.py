@@ -27,10 +27,14 @@ def plain(kind: Any) -> Any:
     while True:
         if get_origin(kind) in (Annotated, typing_extensions.Required, typing_extensions.NotRequired):
             kind = get_args(kind)[0]
-        elif hasattr(kind, "__value__") and hasattr(kind, "__type_params__"):  # type X = ..., of 3.12
+        elif _is_alias(kind):
             kind = kind.__value__
         else:
             return type(None) if kind is None else kind
+
+
+def _is_alias(kind: Any) -> bool:
+    return hasattr(kind, "__value__") and hasattr(kind, "__type_params__")  # type X = ..., of 3.12
 
 
 def members(kind: Any) -> tuple[Any, ...]:
@@ -126,6 +130,8 @@ def named(kind: Any) -> str:
     """`kind` as its author would write it: Url, list[Page], Draft | None."""
     if isinstance(kind, str):
         return repr(kind)
+    if _is_alias(kind):  # by its name: it may contain itself
+        return str(kind.__name__)
     if len(members(kind)) > 1:
         return " | ".join(named(member) for member in members(kind))
     kind = plain(kind)

@@ -1,10 +1,11 @@
 """Definitions that are refused for one step, and values and decisions that are refused at run time."""
 
 import math
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypedDict
 
 import pytest
 from pydantic import BaseModel, SecretStr
@@ -162,6 +163,35 @@ def takes_an_object(wf: Workflow) -> None:
 def returns_an_iterable(wf: Workflow) -> None:
     @wf.step()
     def plan(ctx: Ctx) -> Iterable[str]: ...
+
+
+@refused("E-STEP-17", "write async def, and name what it gives")
+def returns_an_awaitable(wf: Workflow) -> None:
+    @wf.step()
+    def plan(ctx: Ctx) -> Awaitable[str]: ...
+
+
+@refused("E-STEP-17", "Callable[[], int] has no JSON form")
+def takes_a_function(wf: Workflow) -> None:
+    @wf.step()
+    def plan(ctx: Ctx, make: Callable[[], int]) -> None: ...
+
+
+@refused("E-STEP-17", "Final[int] says how a name is used")
+def takes_a_final(wf: Workflow) -> None:
+    @wf.step()
+    def plan(ctx: Ctx, number: Final[int]) -> None: ...
+
+
+if sys.version_info < (3, 12):  # from then on the one of typing is as good as the other
+
+    @refused("E-STEP-17", "Python 3.11 keeps too little of its own TypedDict")
+    def takes_an_old_typed_dict(wf: Workflow) -> None:
+        class Old(TypedDict):
+            a: int
+
+        @wf.step()
+        def plan(ctx: Ctx, old: Old) -> None: ...
 
 
 @refused("E-STEP-17", "Again is a decision, not a value")

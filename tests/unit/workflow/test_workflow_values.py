@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum, StrEnum
-from typing import Annotated, Any, Literal, NewType, NotRequired
+from typing import Annotated, Any, Literal, NamedTuple, NewType, NotRequired
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 from typing_extensions import TypedDict
 
 from stanchion.errors import Rejected, TooLarge, Unprocessable
@@ -46,6 +46,17 @@ class Tone(StrEnum):
 class Meta(TypedDict):
     lang: str
     size: NotRequired[int]
+
+
+@dataclass
+class Tree:
+    value: int
+    kids: list["Tree"] = field(default_factory=list)
+
+
+class Pair(NamedTuple):
+    one: int
+    two: str
 
 
 class Doc(BaseModel):
@@ -114,6 +125,9 @@ class TestRoundTrips:
             (Meta, {"lang": "en"}, {"lang": "en"}),
             (Annotated[int, Field(ge=0)], 3, 3),
             (Page | list[int] | str, "x", "x"),
+            (JsonValue, {"a": [1, None]}, {"a": [1, None]}),
+            (Tree, Tree(1, [Tree(2)]), {"value": 1, "kids": [{"value": 2, "kids": []}]}),
+            (Pair, Pair(1, "a"), [1, "a"]),
         ],
     )
     def test_values_come_back_as_they_went(self, kind: Any, value: Any, plain: Any) -> None:
