@@ -86,10 +86,21 @@ def write_with_model(
         if section.statements:
             sections.append(section)
     progress(len(parts), len(parts))
+    if parts and not sections:
+        sections = [Section("In short", "", [], "The model found no answer in what the sources say.")]
     quoted = Selection({question.id: [] for question in plan.questions}, selection.code)
     rest, citations = arrange(plan, quoted, writer.citations)
     sections += [section for section in rest if section.statements or not sections]
-    return assemble(plan, readings, missing, evidence, sections=sections, citations=citations, method=writer.method())
+    return assemble(
+        plan,
+        readings,
+        missing,
+        evidence,
+        sections=sections,
+        citations=citations,
+        answered=selection.found(),
+        method=writer.method(),
+    )
 
 
 def _parts(plan: Plan, selection: Selection) -> list[tuple[Question, list[Span]]]:

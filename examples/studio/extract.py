@@ -170,16 +170,18 @@ def read_bytes(path: Path) -> bytes:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         raise Unreadable(reason_of(error)) from error
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
+    try:
+        status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("not a regular file")
         if status.st_size > MAX_BYTES:
             raise Unreadable(f"{status.st_size:,} bytes, more than the limit of {MAX_BYTES:,}")
-        try:
+        with os.fdopen(handle, "rb", closefd=False) as file:
             return file.read(MAX_BYTES)
-        except OSError as error:
-            raise Unreadable(reason_of(error)) from error
+    except OSError as error:
+        raise Unreadable(reason_of(error)) from error
+    finally:
+        os.close(handle)
 
 
 def reason_of(error: OSError | ValueError) -> str:

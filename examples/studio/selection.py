@@ -19,8 +19,11 @@ LONGEST_SPAN = 430
 PER_SECTION = 5
 PER_DOCUMENT_IN_SECTION = 2
 FEW = 4
+LITTLE = 8
+LENIENT = 0.6
+"""A report of fewer statements than `LITTLE` takes what reaches this part of the usual thresholds."""
 PER_DOCUMENT_SHARE = 0.4
-LEAST_COVERAGE = 0.2
+LEAST_COVERAGE = 0.32
 MOST_COVERAGE = 0.5
 """A passage must speak about so much of the topic; between the two, seven tenths of what the ten best ones reach."""
 LEAST_AFFINITY = 0.3
@@ -71,6 +74,10 @@ class Selection:
     answers: dict[str, list[Span]] = field(default_factory=dict)
     code: list[Span] = field(default_factory=list)
 
+    def found(self) -> dict[str, int]:
+        """How many spans each question has."""
+        return {question: len(spans) for question, spans in self.answers.items()}
+
 
 def gather(plan: Plan, readings: Iterable[Reading]) -> list[Evidence]:
     """Scores the candidates of all readings against each other, with the rarities of the whole corpus in `plan`.
@@ -93,29 +100,38 @@ def gather(plan: Plan, readings: Iterable[Reading]) -> list[Evidence]:
 
 
 def select(plan: Plan, evidence: Sequence[Evidence]) -> Selection:
-    """Picks the spans of the report, best first over all questions, so that each goes where it answers best."""
+    """Picks the spans of the report, best first over all questions, so that each goes where it answers best.
+
+    Where that gives little, passages that are less about the topic are let in as well.
+    """
     topicality = Topicality(plan)
-    required = required_coverage(evidence)
+    selection = Selection({question.id: [] for question in plan.questions})
+    most = max(4, int(PER_DOCUMENT_SHARE * PER_SECTION * len(plan.questions)))
+    worthy = _ranked(plan, topicality, evidence, 1.0)
+    _fill(selection, worthy, PER_SECTION, PER_DOCUMENT_IN_SECTION, most)
+    _fill(selection, worthy, FEW, FEW, most)  # what one document has to say, where others are silent
+    if sum(len(spans) for spans in selection.answers.values()) < LITTLE:
+        _fill(selection, _ranked(plan, topicality, evidence, LENIENT), FEW, PER_DOCUMENT_IN_SECTION, most)
+    selection.code = _examples(topicality, evidence)
+    return selection
+
+
+def _ranked(plan: Plan, topicality: Topicality, evidence: Sequence[Evidence], strictness: float) -> list[Span]:
+    """The spans that are good enough, best first; `strictness` scales every threshold."""
+    required = max(LEAST_COVERAGE, strictness * required_coverage(evidence))
     usable = [
         item
         for item in evidence
-        if item.passage.kind != "code" and item.coverage >= required and item.relevance >= LEAST_RELEVANCE
+        if item.passage.kind != "code" and item.coverage >= required and item.relevance >= strictness * LEAST_RELEVANCE
     ]
-    spans = sorted(
-        (span for question in plan.questions for span in _offers(topicality, question, usable)),
-        key=lambda span: (-span.score, span.evidence.document.id, span.evidence.passage.number, span.question),
+    spans = [span for question in plan.questions for span in _offers(topicality, question, usable)]
+    best: dict[str, float] = {}
+    for span in spans:
+        best[span.question] = max(span.score, best.get(span.question, 0.0))
+    return sorted(
+        (s for s in spans if s.score >= strictness * max(LEAST_SCORE, LEAST_OF_BEST * best[s.question])),
+        key=lambda s: (-s.score, s.evidence.document.id, s.evidence.passage.number, s.question),
     )
-    selection = Selection({question.id: [] for question in plan.questions})
-    best = {
-        question.id: max((s.score for s in spans if s.question == question.id), default=0.0)
-        for question in plan.questions
-    }
-    worthy = [span for span in spans if span.score >= max(LEAST_SCORE, LEAST_OF_BEST * best[span.question])]
-    most = max(4, int(PER_DOCUMENT_SHARE * PER_SECTION * len(plan.questions)))
-    _fill(selection, worthy, PER_SECTION, PER_DOCUMENT_IN_SECTION, most)
-    _fill(selection, worthy, FEW, FEW, most)  # what one document has to say, where others are silent
-    selection.code = _examples(topicality, evidence)
-    return selection
 
 
 def _fill(selection: Selection, spans: Iterable[Span], per_section: int, per_document: int, most: int) -> None:
@@ -162,7 +178,7 @@ def _offers(topicality: Topicality, question: Question, evidence: Sequence[Evide
             on_topic = 0.4 * item.relevance + 0.6 * topicality.combine(topicality.span(stems, item.words))
             names = f"{item.document.title} {item.passage.heading}"
             good = quality(text, named=item.document.kind == "module", names=names)
-            merit = on_topic * good * _density(topicality, text)
+            merit = on_topic * good * _density(topicality, text, item.passage.heading)
             if dangling(text):
                 merit *= DANGLING**2 if facet and facet.names_subject else DANGLING
             score = merit * (0.35 + 0.65 * affinity)
@@ -188,13 +204,23 @@ def _affinity(facet: Facet, item: Evidence, text: str) -> float:
     return min(1.0, affinity)
 
 
-def _density(topicality: Topicality, text: str) -> float:
-    """Takes from a span for each sentence that does not speak about the topic at all."""
+def _density(topicality: Topicality, text: str, heading: str) -> float:
+    """Takes from a span for each sentence that does not speak about the topic at all.
+
+    An outline of methods is about the topic as a whole when its class is named for it, else only by its lines.
+    """
+    if _OUTLINE.match(text):
+        entries = _OUTLINE_ENTRY.split(text)
+        touching = sum(1 for entry in entries if topicality.touches(set(tokens(entry))))
+        if len(entries) > 1 and topicality.touches(set(tokens(heading.rsplit(".", 1)[-1]))):
+            return 1.0
+        return max(0.3, touching / len(entries))
+    items = text.split("; ")
+    if len(items) >= 4:  # a list of features of which one is the topic
+        return 0.4 + 0.6 * sum(1 for item in items if topicality.touches(set(tokens(item)))) / len(items)
     parts = sentences(text)
-    if text.startswith("`") and len(parts) == 1 and not topicality.touches(set(tokens(text))):
-        return 0.3
     idle = sum(1 for part in parts if not topicality.touches(set(tokens(part))))
-    return (0.6 if text.startswith("`") else 0.85) ** min(idle, len(parts) - 1)
+    return float(0.85 ** min(idle, len(parts) - 1))
 
 
 def _word_affinity(question: Question, text: str) -> float:
@@ -210,7 +236,8 @@ def spans_of(passage: Passage) -> list[str]:
     """
     text = passage.text
     if passage.kind == "text" and _OUTLINE.match(text):
-        return _OUTLINE_ENTRY.split(text)
+        entries = _OUTLINE_ENTRY.split(text)
+        return [*entries, text] if len(entries) > 1 and len(text) <= LONGEST_SPAN else entries
     if len(text) <= WHOLE_PASSAGE:
         return [text]
     parts = sentences(text)

@@ -72,7 +72,7 @@ class Topicality:
         self._rarities = self._word_rarities(plan)
         parts = [[self._alternative(words, len(plan.words)) for words in part] for part in plan.parts]
         known = [[alternative for alternative in part if alternative.weight] for part in parts]
-        self._parts = [(part, max(alternative.weight for alternative in part)) for part in known if part]
+        self._parts = [(part, self._weight(part)) for part in known if part]
 
     def _alternative(self, words: list[int], count: int) -> _Alternative:
         """The words that some document has, and the pairs among them that some document has side by side."""
@@ -80,6 +80,10 @@ class Topicality:
         present = {word for term in self._terms for word in term.covers}
         gaps = [count + a for a, b in pairwise(known) if b == a + 1 and count + a in present]
         return _Alternative(known, gaps, sum(self._rarities[word] for word in known))
+
+    def _weight(self, part: list[_Alternative]) -> float:
+        """A part weighs what its rarest word does: a long part must not drown a single word that says it all."""
+        return max(self._rarities[word] for alternative in part for word in alternative.words)
 
     def _word_rarities(self, plan: Plan) -> list[float]:
         """The rarity of each word of the topic, none more than a little above the middle one.
@@ -128,7 +132,7 @@ class Topicality:
         return any(term.stem in stems for term in self._terms)
 
     def combine(self, found: Sequence[float]) -> float:
-        """One number from 0 to 1: the geometric mean over the topic's parts, each weighed by its words' rarity.
+        """One number from 0 to 1: the geometric mean over the topic's parts, each weighed by its rarest word.
 
         Of a part's alternatives the best one counts, and all of them together a little.
         """

@@ -7,7 +7,8 @@ only read.
 
 from __future__ import annotations
 
-from stanchion.workflow import AtLeast, Ctx, Results, Workflow
+from stanchion.sdk.context import Context as Ctx
+from stanchion.workflow import AtLeast, Results, Workflow
 
 from .composing import plan_with_model, write_with_model
 from .model import ModelRefusedError, from_environment
@@ -45,12 +46,16 @@ def read(ctx: Ctx, task: ReadingTask) -> Reading:  # noqa: ARG001 - the engine's
     timeout="15m",
     no_retry=(ModelRefusedError,),
 )
-def draft(ctx: Ctx, tasks: list[ReadingTask], readings: Results[Reading]) -> Draft:  # noqa: ARG001 - the engine's
+def draft(ctx: Ctx, tasks: list[ReadingTask], readings: Results[Reading]) -> Draft:
     """Writes the report from the readings that arrived; the others are listed as missing."""
     missing = not_arrived(tasks, readings)
     arrived = list(readings)
     if model := from_environment():
-        return write_with_model(tasks[0].plan, arrived, missing, model)
+
+        def progress(done: int, of: int) -> None:
+            ctx.progress(done, of=of, note="sections written")
+
+        return write_with_model(tasks[0].plan, arrived, missing, model, progress)
     return write_draft(tasks[0].plan, arrived, missing)
 
 

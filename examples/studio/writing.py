@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .ranking import corpus_plan
@@ -23,7 +23,16 @@ def write_draft(plan: Plan, readings: Sequence[Reading], missing: Sequence[Missi
     """
     evidence, selection = find_evidence(plan, readings)
     sections, citations = arrange(plan, selection, [])
-    return assemble(plan, readings, missing, evidence, sections=sections, citations=citations, method=_method(plan))
+    return assemble(
+        plan,
+        readings,
+        missing,
+        evidence,
+        sections=sections,
+        citations=citations,
+        answered=selection.found(),
+        method=_method(plan),
+    )
 
 
 def find_evidence(plan: Plan, readings: Sequence[Reading]) -> tuple[list[Evidence], Selection]:
@@ -41,9 +50,10 @@ def assemble(
     *,
     sections: list[Section],
     citations: list[Citation],
+    answered: Mapping[str, int],
     method: str,
 ) -> Draft:
-    """Puts a draft together and renders it."""
+    """Puts a draft together and renders it; `answered` counts the passages found for each question id."""
     gone = [Missing(r.document.id, r.document.title, r.problem) for r in readings if r.problem]
     partly = [f"`{r.document.id}`: {r.note}." for r in readings if r.note]
     draft = Draft(
@@ -54,16 +64,17 @@ def assemble(
         coverage=_coverage(readings, evidence, citations),
         method=method,
         documents=sum(1 for reading in readings if not reading.problem),
-        notes=[*plan.notes, *_weak(plan, sections), *partly],
+        notes=[*plan.notes, *_weak(plan, answered), *partly],
     )
     return replace(draft, markdown=render(draft))
 
 
-def _weak(plan: Plan, sections: Sequence[Section]) -> list[str]:
+def _weak(plan: Plan, answered: Mapping[str, int]) -> list[str]:
     """The questions that the sources answer poorly or not at all."""
-    found = {section.heading: len(section.statements) for section in sections}
-    empty = [question for question in plan.questions if not found.get(question.heading)]
-    thin = [question for question in plan.questions if 0 < found.get(question.heading, 0) < ENOUGH]
+    if not any(answered.values()):
+        return []
+    empty = [question for question in plan.questions if not answered.get(question.id)]
+    thin = [question for question in plan.questions if 0 < answered.get(question.id, 0) < ENOUGH]
     notes = [f"Nothing in the sources answers “{question.heading}: {question.text}”" for question in empty]
     return notes + [f"“{question.heading}” rests on a single passage." for question in thin]
 
@@ -72,10 +83,11 @@ def _coverage(readings: Sequence[Reading], evidence: Sequence[Evidence], citatio
     read = [reading for reading in readings if not reading.problem]
     passages = sum(reading.passages for reading in read)
     about = len({item.document.id for item in evidence if item.coverage >= 0.5})
+    speak = "speaks" if about == 1 else "speak"
     cited = len({citation.document.id for citation in citations})
     return (
-        f"{len(read):,} documents with {passages:,} passages were read; {about:,} of them speak about the topic, "
-        f"{cited:,} are cited here in {len(citations):,} places."
+        f"{len(read):,} documents with {passages:,} passages were read; {about:,} of them {speak} about the topic, "
+        f"{len(citations):,} passages from {cited:,} documents are cited here."
     )
 
 
