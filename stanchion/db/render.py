@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -181,5 +182,20 @@ def render() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def main(argv: list[str]) -> int:
+    """Print the schema; `--write` puts it where it belongs, `--check` fails when what stands there differs."""
+    rendered = render()
+    target = Path(__file__).with_name("schema.sql")
+    if "--write" in argv:
+        target.write_text(rendered)
+    elif "--check" in argv:
+        if target.read_text() != rendered:
+            sys.stderr.write("stanchion/db/schema.sql is out of date: make generate\n")
+            return 1
+    else:
+        sys.stdout.write(rendered)
+    return 0
+
+
 if __name__ == "__main__":
-    sys.stdout.write(render())
+    sys.exit(main(sys.argv[1:]))

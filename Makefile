@@ -1,0 +1,81 @@
+# Everything here works from a clean clone and needs only Python 3.11+ with venv, and make.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ARGS ?=
+SEED ?=
+UV_VERSION := $(shell sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements.lock)
+
+# everything stays under the checkout, caches included
+export UV_CACHE_DIR := $(CURDIR)/.stanchion/cache/uv
+export PIP_CACHE_DIR := $(CURDIR)/.stanchion/cache/pip
+export UV_LINK_MODE := hardlink
+
+.PHONY: help demo test dev check format test-kafka test-fault bench bench-peers generate verify wheel clean
+
+help:  ## Show this help
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): requirements.lock pyproject.toml
+	@echo "· setting up $(VENV)" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) || true
+	@if $(BIN)/python -m uv --version >/dev/null 2>&1; then \
+	   $(BIN)/python -m uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
+	   $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --no-deps -e . ; \
+	 else \
+	   $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock && \
+	   $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; \
+	 fi
+	@touch $@
+
+demo: $(STAMP)  ## Run the Research Report Studio on real sources, killing and freezing workers (ARGS="--sources DIR --topic '...'")
+	@$(BIN)/python -m examples.studio.demo $(ARGS)
+
+test: $(STAMP)  ## Run the tests on embedded servers
+	@$(BIN)/python -m pytest $(ARGS) tests/unit tests/state tests/integration tests/e2e tests/fault
+
+dev: $(STAMP)  ## Start everything locally and stay (ARGS="yourmodule:workflow")
+	@$(BIN)/stanchion dev $(if $(ARGS),$(ARGS),examples.studio.workflow:studio)
+
+check: $(STAMP)  ## Format, lint, types, import contracts, generated files
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory verify
+
+format: $(STAMP)  ## Format the code and fix what lint can fix
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+test-kafka: $(STAMP)  ## Run the integration and fault suites against Apache Kafka, one node and three
+	@$(BIN)/python -m pytest $(ARGS) --kafka apache tests/integration tests/fault tests/e2e
+	@$(BIN)/python -m pytest $(ARGS) --kafka apache-3 -m kafka tests/integration tests/fault
+
+test-fault: $(STAMP)  ## The whole product of failpoints, kill and freeze, and phases (SEED=...)
+	@$(BIN)/python -m pytest $(ARGS) tests/fault --campaign full $(if $(SEED),--seed $(SEED))
+
+bench: $(STAMP)  ## Measure; results as JSON and a table
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: $(STAMP)  ## Measure beside peers, each in an environment of its own
+	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+generate: $(STAMP)  ## Write what is generated: schema, reference pages
+	@$(BIN)/python -m stanchion.db.render --write
+	@$(BIN)/python -m stanchion.testing.reference --write
+
+verify: $(STAMP)  ## Fail when a generated file is out of date
+	@$(BIN)/python -m stanchion.db.render --check
+	@$(BIN)/python -m stanchion.testing.reference --check
+
+wheel: $(STAMP)  ## Build the wheel into dist/
+	@$(BIN)/python -m uv build --quiet --wheel --out-dir dist
+
+clean:  ## Remove everything that was made here
+	@if test -x $(BIN)/python; then $(BIN)/python -m stanchion.embedded --clean || true; fi
+	@rm -rf .stanchion $(VENV) dist build
