@@ -33,7 +33,9 @@ ASLEEP_SECONDS = 30.0
 def build(argv: Sequence[str]) -> Service:
     """An orchestrator from its settings; nothing is opened before the service starts."""
     settings = OrchestratorSettings.load(argv)
-    configure_logging(format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance)
+    configure_logging(
+        format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance
+    )
     failpoints.configure(settings.profile)
     database = Database(settings.database_url.get_secret_value(), name="orchestrator", pool_size=4)
     upkeep = Upkeep(database)
@@ -61,9 +63,17 @@ def build(argv: Sequence[str]) -> Service:
     lookout.wakes("runs", runs)
     lookout.wakes("barriers", runs)
     service.add_loop("run-sweeper", sweeper.run_once, idle_wait=ASLEEP_SECONDS, wake=runs)
-    service.add_loop("command-listener", CommandListener(consumer, look).run_once, busy_wait=0.005, idle_wait=ASLEEP_SECONDS, wake=arrived)
+    service.add_loop(
+        "command-listener",
+        CommandListener(consumer, look).run_once,
+        busy_wait=0.005,
+        idle_wait=ASLEEP_SECONDS,
+        wake=arrived,
+    )
     service.add_loop("lookout", lookout.run_once, busy_wait=0.05, idle_wait=settings.lookout_seconds, wake=look)
     if settings.http_port is not None:
         checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": consumer.check}
-        service.add(HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
+        service.add(
+            HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE)
+        )
     return service

@@ -23,14 +23,22 @@ from .settings import RelaySettings
 def build(argv: Sequence[str]) -> Service:
     """A relay from its settings; nothing is opened before the service starts."""
     settings = RelaySettings.load(argv)
-    configure_logging(format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance)
+    configure_logging(
+        format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance
+    )
     failpoints.configure(settings.profile)
     database = Database(settings.database_url.get_secret_value(), name="outbox-relay", pool_size=2)
     outbox = Outbox(database, new_id(), settings.instance, round(settings.relay_lease_seconds * 1000))
     producer = Producer(settings.kafka)
     hints = Hints(settings.redis_url.get_secret_value() if settings.redis_url else None)
     partitions = settings.topic_partitions or (PARTITIONS_EMBEDDED if settings.profile == "dev" else PARTITIONS)
-    publisher = Publisher(outbox, producer, batch=settings.relay_batch, renew_seconds=settings.relay_lease_seconds / 3, topic_partitions=partitions)
+    publisher = Publisher(
+        outbox,
+        producer,
+        batch=settings.relay_batch,
+        renew_seconds=settings.relay_lease_seconds / 3,
+        topic_partitions=partitions,
+    )
 
     def measure() -> bool:
         waiting, oldest = outbox.lag()
@@ -41,9 +49,17 @@ def build(argv: Sequence[str]) -> Service:
     service = Service(settings.SERVICE, drain_seconds=settings.drain_seconds)
     service.add(hints)
     service.add(producer)
-    service.add_loop("publisher", publisher.run_once, busy_wait=0.002, idle_wait=settings.relay_idle_seconds, wake=hints.subscribe(["relay"]))
+    service.add_loop(
+        "publisher",
+        publisher.run_once,
+        busy_wait=0.002,
+        idle_wait=settings.relay_idle_seconds,
+        wake=hints.subscribe(["relay"]),
+    )
     service.add_loop("lag", measure, busy_wait=5.0, idle_wait=5.0)
     if settings.http_port is not None:
         checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": producer.check}
-        service.add(HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
+        service.add(
+            HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE)
+        )
     return service

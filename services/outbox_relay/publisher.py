@@ -34,7 +34,9 @@ SENT = failpoints.declare("relay.sent", "the broker acknowledged messages that s
 class Publisher:
     """Publishes the partitions that this relay holds. `run_once` is one look; True when there was something."""
 
-    def __init__(self, outbox: Outbox, producer: Producer, *, batch: int, renew_seconds: float, topic_partitions: int) -> None:
+    def __init__(
+        self, outbox: Outbox, producer: Producer, *, batch: int, renew_seconds: float, topic_partitions: int
+    ) -> None:
         self.outbox = outbox
         self.producer = producer
         self.batch = batch
@@ -80,7 +82,9 @@ class Publisher:
         self._name_tenants(rows)
         outcomes = self.producer.send_all([self._message(row) for row in rows])
         sent: list[int] = []
-        stuck: set[int] = set()  # partitions in which a message could not be sent: what follows it waits, so order holds
+        stuck: set[int] = (
+            set()
+        )  # partitions in which a message could not be sent: what follows it waits, so order holds
         for row, outcome in zip(rows, outcomes, strict=True):
             if outcome is None and row.part not in stuck:
                 sent.append(row.id)
@@ -116,5 +120,9 @@ class Publisher:
         """Queues are named by workflows: their topics are created with their first offer."""
         for topic in {row.topic for row in rows} - self._topics:
             if queue := queue_of(topic):
-                ensure_topics(self.producer.settings, [replace(spec, partitions=self.topic_partitions) for spec in worker_specs(queue)], timeout=10)
+                ensure_topics(
+                    self.producer.settings,
+                    [replace(spec, partitions=self.topic_partitions) for spec in worker_specs(queue)],
+                    timeout=10,
+                )
             self._topics.add(topic)

@@ -44,7 +44,9 @@ PRESENCE_SECONDS = 5.0
 class WorkerPart:
     """Registers at the start, drains, and gives every lease back at the end: the frame around the foreman's loop."""
 
-    def __init__(self, foreman: Foreman, presence: Presence, register: Callable[[], None], ensure_topics: Callable[[], None]) -> None:
+    def __init__(
+        self, foreman: Foreman, presence: Presence, register: Callable[[], None], ensure_topics: Callable[[], None]
+    ) -> None:
         self.name = "worker"
         self.foreman = foreman
         self.presence = presence
@@ -54,7 +56,9 @@ class WorkerPart:
     def start(self) -> None:
         """Make its workflows known, the topics of its queues, and itself."""
         self.register()
-        with suppress(Unavailable):  # while the broker is away it works from the ready table; the relay creates topics too
+        with suppress(
+            Unavailable
+        ):  # while the broker is away it works from the ready table; the relay creates topics too
             self.ensure_topics()
         self.presence.report("active")
 
@@ -96,7 +100,16 @@ def burier(database: Database) -> Any:
             return None if value is None else base64.b64encode(value).decode()
 
         headers = [[n, (v or b"").decode("utf-8", "replace").replace("\x00", "\ufffd")] for n, v in record.headers]
-        letter = {"topic": record.topic, "partition": record.partition, "offset": record.offset, "key": text(record.key), "value": text(record.value), "headers": headers, "code": code, "reason": reason}
+        letter = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "key": text(record.key),
+            "value": text(record.value),
+            "headers": headers,
+            "code": code,
+            "reason": reason,
+        }
         database.call("bury", "SELECT stanchion.bury(%s)", (Jsonb([letter]),))
         log.warning("intake.dead_lettered", place=record.place, code=code, reason=reason)
 
@@ -106,19 +119,34 @@ def burier(database: Database) -> Any:
 def build(argv: Sequence[str]) -> Service:
     """A worker from its settings; the database is asked only for the ids of tenants, if they are named."""
     settings = WorkerSettings.load(argv)
-    configure_logging(format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance)
+    configure_logging(
+        format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance
+    )
     failpoints.configure(settings.profile)
     catalogue = Catalogue(settings.targets)
     url = settings.database_url.get_secret_value()
     database = Database(url, name=f"worker {settings.instance}", pool_size=3, overflow=settings.slots)
     queues = list(settings.queues) or catalogue.queues
-    leases = Leases(database, new_id(), Reach(tenants_of(database, settings.tenants), catalogue.definitions, queues), round(settings.lease_seconds * 1000))
+    leases = Leases(
+        database,
+        new_id(),
+        Reach(tenants_of(database, settings.tenants), catalogue.definitions, queues),
+        round(settings.lease_seconds * 1000),
+    )
     hints = Hints(settings.redis_url.get_secret_value() if settings.redis_url else None)
     durations = Durations(settings.ahead_ms, settings.ahead_most, settings.slots)
     wake = Event()
     consumer = Consumer(settings.kafka, "stanchion-workers", [worker_commands(q) for q in queues], wake=wake)
     slots = Slots(settings.slots, Executor(leases, catalogue.graph), ProcessPool(settings.targets, url), wake.set)
-    foreman = Foreman(leases, catalogue, slots, Offers(consumer, catalogue.serves, burier(database)), durations, hints, settings.find_seconds)
+    foreman = Foreman(
+        leases,
+        catalogue,
+        slots,
+        Offers(consumer, catalogue.serves, burier(database)),
+        durations,
+        hints,
+        settings.find_seconds,
+    )
     metrics.slots.set(settings.slots)
 
     service = Service(settings.SERVICE, drain_seconds=settings.drain_seconds)
@@ -126,14 +154,33 @@ def build(argv: Sequence[str]) -> Service:
     service.add(hints)
     service.add(consumer)
     service.add(slots)
-    service.add_loop("presence", presence.run_once, busy_wait=PRESENCE_SECONDS, idle_wait=PRESENCE_SECONDS, runs_while_draining=True)
+    service.add_loop(
+        "presence", presence.run_once, busy_wait=PRESENCE_SECONDS, idle_wait=PRESENCE_SECONDS, runs_while_draining=True
+    )
     keeper = LeaseKeeper(leases, foreman)
-    service.add_loop("lease-keeper", keeper.run_once, busy_wait=settings.heartbeat, idle_wait=settings.heartbeat, runs_while_draining=True)
+    service.add_loop(
+        "lease-keeper",
+        keeper.run_once,
+        busy_wait=settings.heartbeat,
+        idle_wait=settings.heartbeat,
+        runs_while_draining=True,
+    )
     partitions = PARTITIONS_EMBEDDED if settings.profile == "dev" else PARTITIONS
     specs = [replace(spec, partitions=partitions) for q in queues for spec in worker_specs(q)]
-    service.add(WorkerPart(foreman, presence, lambda: catalogue.register(Workflows(database)), lambda: ensure_topics(settings.kafka, specs, timeout=5)))
-    service.add_loop("foreman", foreman.run_once, idle_wait=settings.find_seconds * 4, wake=wake, runs_while_draining=True)
+    service.add(
+        WorkerPart(
+            foreman,
+            presence,
+            lambda: catalogue.register(Workflows(database)),
+            lambda: ensure_topics(settings.kafka, specs, timeout=5),
+        )
+    )
+    service.add_loop(
+        "foreman", foreman.run_once, idle_wait=settings.find_seconds * 4, wake=wake, runs_while_draining=True
+    )
     if settings.http_port is not None:
         checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": consumer.check}
-        service.add(HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
+        service.add(
+            HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE)
+        )
     return service

@@ -38,7 +38,19 @@ Outcome = Done | Steer | Failure | Stopped
 class Attempt:
     """A lease in this worker's hands. `stop` may be called from any thread; the first reason stays."""
 
-    __slots__ = ("_lock", "begun_at", "context", "leased_at", "lease", "node", "on_stop", "outcome", "ran_seconds", "step", "stop_reason")
+    __slots__ = (
+        "_lock",
+        "begun_at",
+        "context",
+        "leased_at",
+        "lease",
+        "node",
+        "on_stop",
+        "outcome",
+        "ran_seconds",
+        "step",
+        "stop_reason",
+    )
 
     def __init__(self, lease: Lease, step: AnyStep, node: Node) -> None:
         self.lease = lease
@@ -72,7 +84,9 @@ class Attempt:
         The first reason stays, but an attempt that was asked to end (`cancelled`) may still be lost later.
         """
         with self._lock:
-            if self.outcome is not None or (self.stop_reason is not None and not (self.stop_reason == "cancelled" and why == "lost")):
+            if self.outcome is not None or (
+                self.stop_reason is not None and not (self.stop_reason == "cancelled" and why == "lost")
+            ):
                 return
             self.stop_reason = why
             interrupt = self.on_stop

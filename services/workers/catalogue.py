@@ -20,7 +20,12 @@ class Catalogue:
 
     def __init__(self, targets: Sequence[str]) -> None:
         if not targets:
-            raise Unprocessable("E-CONF-05", "a worker needs workflows to serve", where="STANCHION_TARGETS", fix="stanchion worker run yourmodule:workflow")
+            raise Unprocessable(
+                "E-CONF-05",
+                "a worker needs workflows to serve",
+                where="STANCHION_TARGETS",
+                fix="stanchion worker run yourmodule:workflow",
+            )
         self.workflows: dict[tuple[str, int], Workflow] = {}
         for target in targets:
             for workflow in load(target):

@@ -31,7 +31,9 @@ class Durations:
         with self._lock:
             mean = self._means.get(key)
             # a step that suddenly takes long must be believed at once: others would wait behind it
-            self._means[key] = ms if mean is None else max(mean + WEIGHT * (ms - mean), ms if ms > 4 * self.ahead_ms else 0.0)
+            self._means[key] = (
+                ms if mean is None else max(mean + WEIGHT * (ms - mean), ms if ms > 4 * self.ahead_ms else 0.0)
+            )
             total, count = self._fresh.get(key, (0.0, 0))
             self._fresh[key] = (total + ms, count + 1)
 

@@ -42,8 +42,13 @@ class Executor:
             case EncodedValue(value=plain):
                 return self._done(lease, plain)
             case EncodedRetry(after_seconds=after, reason=reason):
-                error = {"code": "E-STEP-25", "what": f"the step asked to be tried again{': ' + clean(reason) if reason else ''}"}
-                return Failure(lease, error, False, delay_ms(attempt.node, lease.number) if after is None else round(after * 1000))
+                error = {
+                    "code": "E-STEP-25",
+                    "what": f"the step asked to be tried again{': ' + clean(reason) if reason else ''}",
+                }
+                return Failure(
+                    lease, error, False, delay_ms(attempt.node, lease.number) if after is None else round(after * 1000)
+                )
             case EncodedGo(step=target, input=given):
                 return self._go(attempt, target, given)
             case EncodedAgain(step=target, input=given):
@@ -58,7 +63,11 @@ class Executor:
 
     def timed_out(self, attempt: Attempt) -> Failure:
         """The outcome of user code that took longer than its timeout."""
-        error = {"code": "E-STEP-22", "what": f"it ran longer than {attempt.node.timeout_seconds:g} s", "fix": "raise timeout=, or make the step shorter"}
+        error = {
+            "code": "E-STEP-22",
+            "what": f"it ran longer than {attempt.node.timeout_seconds:g} s",
+            "fix": "raise timeout=, or make the step shorter",
+        }
         return Failure(attempt.lease, error, False, delay_ms(attempt.node, attempt.lease.number))
 
     def _done(self, lease: Lease, value: Any) -> Done:
@@ -76,15 +85,32 @@ class Executor:
     def _again(self, attempt: Attempt, target: str, given: dict[str, Any]) -> Steer | Failure:
         lease, node = attempt.lease, attempt.node
         if lease.round + 1 > node.max_rounds:
-            error = {"code": "E-STEP-26", "what": f"{node.name} went round {lease.round} times, the limit is {node.max_rounds}", "fix": "raise max_rounds=, or stop asking for another round"}
+            error = {
+                "code": "E-STEP-26",
+                "what": f"{node.name} went round {lease.round} times, the limit is {node.max_rounds}",
+                "fix": "raise max_rounds=, or stop asking for another round",
+            }
             return Failure(lease, error, True, 0)
         graph: Graph = self.graphs(lease.workflow, lease.workflow_version)
         names = planner.between(graph, target, node.name)
-        outside = sorted({p for n in names for p in graph.node(n).after} | {graph.node(p).scope[-1] for n in names for p in graph.node(n).after if graph.node(p).scope})
+        outside = sorted(
+            {p for n in names for p in graph.node(n).after}
+            | {graph.node(p).scope[-1] for n in names for p in graph.node(n).after if graph.node(p).scope}
+        )
         known = self.leases.find_around(lease, [n for n in outside if n not in names])
         place = planner.Place(lease.tenant_id, lease.run_id, lease.fan_id, lease.idx, lease.round + 1)
         before = lease.input if target == node.name else self._input_of(lease, known, target)
-        plan, stand_in = planner.plan_again(graph, place, node.name, target, {GIVEN: given, "input": unwrapped(before)}, feeds=[], counts=True, answers=None, known=known)
+        plan, stand_in = planner.plan_again(
+            graph,
+            place,
+            node.name,
+            target,
+            {GIVEN: given, "input": unwrapped(before)},
+            feeds=[],
+            counts=True,
+            answers=None,
+            known=known,
+        )
         rows = {"outcome": f"again {target}", "steps": plan.steps, "barriers": plan.barriers, "stand_in": str(stand_in)}
         return Steer(Done(lease, None), rows)
 
@@ -101,15 +127,34 @@ class Executor:
             blobs.put(self.leases.database, [(lease.tenant_id, sha256, size, packed)])
         graph: Graph = self.graphs(lease.workflow, lease.workflow_version)
         place = planner.Place(lease.tenant_id, lease.run_id, lease.fan_id, lease.idx, lease.round)
-        plan, join_id, fan_id = planner.plan_spawn(graph, place, attempt.node, inline, sha256.hex() if sha256 else None, feeds=[], counts=True, answers=lease.node)
-        rows = {"outcome": f"spawn {spawn.step}", "steps": plan.steps, "barriers": plan.barriers, "stand_in": str(join_id), "expand": str(fan_id)}
+        plan, join_id, fan_id = planner.plan_spawn(
+            graph,
+            place,
+            attempt.node,
+            inline,
+            sha256.hex() if sha256 else None,
+            feeds=[],
+            counts=True,
+            answers=lease.node,
+        )
+        rows = {
+            "outcome": f"spawn {spawn.step}",
+            "steps": plan.steps,
+            "barriers": plan.barriers,
+            "stand_in": str(join_id),
+            "expand": str(fan_id),
+        }
         return Steer(Done(lease, None), rows)
 
 
 def too_many(count: int) -> Rejected:
     """A fan-out that is larger than any may be."""
     return Rejected(
-        "E-SIZE-02", f"a fan-out of {count:,} children, the limit is {limits.FAN_OUT_CHILDREN:,}", why="one join could not be watched or reopened any more", fix="fan out twice: a list of lists", limit=limits.FAN_OUT_CHILDREN
+        "E-SIZE-02",
+        f"a fan-out of {count:,} children, the limit is {limits.FAN_OUT_CHILDREN:,}",
+        why="one join could not be watched or reopened any more",
+        fix="fan out twice: a list of lists",
+        limit=limits.FAN_OUT_CHILDREN,
     )
 
 
@@ -140,4 +185,9 @@ def described(error: BaseException) -> dict[str, Any]:
     except Exception as second:  # noqa: BLE001 - an error whose text raises is still an error to be told
         text = f"(its text could not be made: {type(second).__name__})"
     frames = "".join(traceback.format_exception(error, limit=-8))
-    return {"code": "E-STEP-27", "what": clean(f"{type(error).__name__}: {text}", 1_000), "type": clean(type(error).__name__, 200), "traceback": clean(frames)}
+    return {
+        "code": "E-STEP-27",
+        "what": clean(f"{type(error).__name__}: {text}", 1_000),
+        "type": clean(type(error).__name__, 200),
+        "traceback": clean(frames),
+    }

@@ -32,7 +32,16 @@ BATCH: Final = 500
 class Foreman:
     """`run_once` settles what ended, then leases for the room there is."""
 
-    def __init__(self, leases: Leases, catalogue: Catalogue, slots: Slots, offers: Offers, durations: Durations, hints: Hints, find_seconds: float) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        catalogue: Catalogue,
+        slots: Slots,
+        offers: Offers,
+        durations: Durations,
+        hints: Hints,
+        find_seconds: float,
+    ) -> None:
         self.leases = leases
         self.catalogue = catalogue
         self.slots = slots
@@ -130,7 +139,13 @@ class Foreman:
             self.held.pop(each.lease.step_id, None)
             if each.lease.step_id not in accepted:
                 metrics.steps_refused.inc()
-                log.warning("step.refused", node=each.lease.node, step_id=str(each.lease.step_id), fence=each.lease.fence, attempted=what)
+                log.warning(
+                    "step.refused",
+                    node=each.lease.node,
+                    step_id=str(each.lease.step_id),
+                    fence=each.lease.fence,
+                    attempted=what,
+                )
 
     def _opens_fan(self, lease: Lease) -> bool:
         graph = self.catalogue.graph(lease.workflow, lease.workflow_version)
@@ -144,7 +159,9 @@ class Foreman:
         return self.slots.count + ahead - len(self.held)
 
     def _lease(self) -> bool:
-        self.offers.take_in(max(self.slots.count - len(self.held), 1) if not len(self.offers) and self._room() > 0 else self._room())
+        self.offers.take_in(
+            max(self.slots.count - len(self.held), 1) if not len(self.offers) and self._room() > 0 else self._room()
+        )
         room = self._room()
         if room <= 0 or not len(self.offers):
             return False
@@ -183,7 +200,9 @@ class Foreman:
             attempts.append(attempt)
             if lease.fence > 1:
                 metrics.take_overs.inc()
-                log.info("step.leased", node=lease.node, step_id=str(lease.step_id), fence=lease.fence, attempt=lease.number)
+                log.info(
+                    "step.leased", node=lease.node, step_id=str(lease.step_id), fence=lease.fence, attempt=lease.number
+                )
         metrics.steps_leased.labels("").inc(len(granted))
         self.slots.submit(attempts)
 
@@ -196,7 +215,9 @@ class Foreman:
         taken = self.slots.take_waiting()
         for attempt in taken:
             self.held.pop(attempt.lease.step_id, None)
-            self.durations.add((attempt.lease.workflow, attempt.lease.workflow_version, attempt.lease.node), STUCK_SECONDS)
+            self.durations.add(
+                (attempt.lease.workflow, attempt.lease.workflow_version, attempt.lease.node), STUCK_SECONDS
+            )
         if taken:
             self.leases.give_back([a.lease for a in taken], "leased ahead, and what runs takes longer than expected")
             self.hints.publish("relay")

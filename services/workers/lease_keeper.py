@@ -39,7 +39,11 @@ class LeaseKeeper:
             return
         begun = monotonic()
         try:
-            verdicts = self.leases.renew([a.lease for a in held], [a.begun_at is not None for a in held], [a.context.take_progress() for a in held])
+            verdicts = self.leases.renew(
+                [a.lease for a in held],
+                [a.begun_at is not None for a in held],
+                [a.context.take_progress() for a in held],
+            )
         except Unavailable:
             self._stop_untrusted(held)
             raise
@@ -59,7 +63,13 @@ class LeaseKeeper:
 
     def _lose(self, attempt: Attempt, why: str) -> None:
         if attempt.outcome is None and attempt.lease.step_id in self.foreman.held:
-            log.warning("step.lease_lost", node=attempt.lease.node, step_id=str(attempt.lease.step_id), fence=attempt.lease.fence, why=why)
+            log.warning(
+                "step.lease_lost",
+                node=attempt.lease.node,
+                step_id=str(attempt.lease.step_id),
+                fence=attempt.lease.fence,
+                why=why,
+            )
             attempt.stop("lost")
 
     def _stop_untrusted(self, held: list[Attempt]) -> None:

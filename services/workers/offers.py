@@ -44,7 +44,9 @@ class Offer:
 class Offers:
     """Offers in hand, oldest first."""
 
-    def __init__(self, consumer: Consumer, serves: Callable[[str, int], bool], bury: Callable[[Record, str, str], None]) -> None:
+    def __init__(
+        self, consumer: Consumer, serves: Callable[[str, int], bool], bury: Callable[[Record, str, str], None]
+    ) -> None:
         self.consumer = consumer
         self.serves = serves
         self.bury = bury

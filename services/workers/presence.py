@@ -17,7 +17,15 @@ from .foreman import Foreman
 class Presence:
     """`run_once` reports once; `on_drain` is called when the database says so."""
 
-    def __init__(self, leases: Leases, foreman: Foreman, durations: Durations, name: str, slots: int, on_drain: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        leases: Leases,
+        foreman: Foreman,
+        durations: Durations,
+        name: str,
+        slots: int,
+        on_drain: Callable[[], None],
+    ) -> None:
         self.leases = leases
         self.foreman = foreman
         self.durations = durations
@@ -34,4 +42,12 @@ class Presence:
 
     def report(self, state: Literal["active", "draining", "gone"]) -> bool:
         """Say how it is; True when it is asked to drain."""
-        return self.leases.seen(name=self.name, host=socket.gethostname(), pid=os.getpid(), slots=self.slots, running=len(self.foreman.held), state=state, clock=utc_now())
+        return self.leases.seen(
+            name=self.name,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            slots=self.slots,
+            running=len(self.foreman.held),
+            state=state,
+            clock=utc_now(),
+        )

@@ -69,7 +69,9 @@ class _Child:
     def __init__(self, targets: Sequence[str], database_url: str) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(theirs, targets, database_url, os.getpid()), name="stanchion-step", daemon=True)
+        self.process = context.Process(
+            target=serve, args=(theirs, targets, database_url, os.getpid()), name="stanchion-step", daemon=True
+        )
         self.process.start()
         theirs.close()
 
@@ -84,7 +86,11 @@ class _Child:
                 kind, value = self.pipe.recv()
             except (EOFError, OSError):
                 self.process.join(1)
-                error = Unavailable("E-STEP-28", f"the process of the step ended with {exit_text(self.process.exitcode)}", fix="look at what it does natively, or at its memory")
+                error = Unavailable(
+                    "E-STEP-28",
+                    f"the process of the step ended with {exit_text(self.process.exitcode)}",
+                    fix="look at what it does natively, or at its memory",
+                )
                 if not answer.done():
                     answer.set_exception(error)
                 return
@@ -144,7 +150,11 @@ def _answer(pipe: Connection, kind: str, value: Any) -> None:
     try:
         pipe.send((kind, value))
     except Exception as error:  # noqa: BLE001 - a value or an error that can't be pickled must still be told
-        what = f"{type(value).__name__}: {value}" if kind == "raised" else f"a {type(value).__name__} can't leave its process ({type(error).__name__})"
+        what = (
+            f"{type(value).__name__}: {value}"
+            if kind == "raised"
+            else f"a {type(value).__name__} can't leave its process ({type(error).__name__})"
+        )
         pipe.send(("raised", StanchionError("E-STEP-27", what[:1000])))
 
 

@@ -17,7 +17,9 @@ class WorkerSettings(ServiceSettings):
 
     SERVICE: ClassVar[str] = "worker"
 
-    targets: Annotated[tuple[str, ...], NoDecode] = ()  # where its workflows are: package.module:attribute, comma-separated
+    targets: Annotated[
+        tuple[str, ...], NoDecode
+    ] = ()  # where its workflows are: package.module:attribute, comma-separated
     queues: Annotated[tuple[str, ...], NoDecode] = ()  # empty: all queues that its workflows name
     tenants: Annotated[tuple[str, ...], NoDecode] = ()  # empty: all
     slots: int = Field(default=8, ge=1, le=1_000)
@@ -25,7 +27,9 @@ class WorkerSettings(ServiceSettings):
     heartbeat_seconds: float | None = Field(default=None, gt=0)  # unset: a third of the lease
     ahead_ms: float = Field(default=80.0, ge=0, le=1_000)  # work to hold beyond the slots, by measured duration
     ahead_most: int = Field(default=200, ge=0, le=1_000)
-    find_seconds: float = Field(default=1.0, gt=0, le=60)  # an idle worker looks for ready steps whose offer did not reach it
+    find_seconds: float = Field(
+        default=1.0, gt=0, le=60
+    )  # an idle worker looks for ready steps whose offer did not reach it
 
     @property
     def heartbeat(self) -> float:
@@ -44,6 +48,9 @@ class WorkerSettings(ServiceSettings):
     def _heartbeat_fits(self) -> Self:
         if self.heartbeat * limits.HEARTBEATS_PER_LEASE > self.lease_seconds * 1.001:
             raise Unprocessable(
-                "E-CONF-02", f"heartbeat_seconds ({self.heartbeat:g}) * {limits.HEARTBEATS_PER_LEASE} > lease_seconds ({self.lease_seconds:g})", why="a lease must outlive two lost heartbeats", fix="leave STANCHION_HEARTBEAT_SECONDS unset"
+                "E-CONF-02",
+                f"heartbeat_seconds ({self.heartbeat:g}) * {limits.HEARTBEATS_PER_LEASE} > lease_seconds ({self.lease_seconds:g})",
+                why="a lease must outlive two lost heartbeats",
+                fix="leave STANCHION_HEARTBEAT_SECONDS unset",
             )
         return self

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from stanchion.authority.leases import Failure
 from stanchion.errors import LeaseLost
@@ -21,6 +21,8 @@ from stanchion.runtime.logging import bind, get_logger
 from .attempt import Attempt, Outcome, Stopped
 from .executor import Executor
 from .processes import ProcessPool
+
+T = TypeVar("T")
 
 log = get_logger()
 
@@ -138,33 +140,59 @@ class Slots:
 
     async def _outcome(self, attempt: Attempt, me: asyncio.Task[Any]) -> Outcome:
         if failpoints.armed(RUN):
-            await self._in_thread(lambda: failpoints.hit(RUN, node=attempt.lease.node, idx=attempt.lease.idx, attempt=attempt.lease.number))
+            await self._in_thread(
+                lambda: failpoints.hit(
+                    RUN, node=attempt.lease.node, idx=attempt.lease.idx, attempt=attempt.lease.number
+                )
+            )
         if not attempt.begin():
             return Stopped(attempt.lease, attempt.stop_reason or "released")
-        timer = None if attempt.node.timeout_seconds is None else asyncio.get_running_loop().call_later(attempt.node.timeout_seconds, attempt.stop, "timeout")
+        timer = (
+            None
+            if attempt.node.timeout_seconds is None
+            else asyncio.get_running_loop().call_later(attempt.node.timeout_seconds, attempt.stop, "timeout")
+        )
         try:
             outcome = await self._run(attempt, me)
         except asyncio.CancelledError as error:
             if attempt.stop_reason is None and me.cancelling():
                 raise  # the loop itself ends
             me.uncancel()
-            outcome = self._interrupted(attempt) if attempt.stop_reason is not None else self.executor.raised(attempt, error)
+            outcome = (
+                self._interrupted(attempt) if attempt.stop_reason is not None else self.executor.raised(attempt, error)
+            )
         except LeaseLost:
             outcome = self._interrupted(attempt)
         except BaseException as error:  # noqa: BLE001 - whatever user code raises is this attempt's outcome, not the worker's end
-            outcome = self._interrupted(attempt) if attempt.stop_reason == "timeout" else self.executor.raised(attempt, error)
+            outcome = (
+                self._interrupted(attempt) if attempt.stop_reason == "timeout" else self.executor.raised(attempt, error)
+            )
         finally:
             attempt.on_stop = None
             if timer is not None:
                 timer.cancel()
         if failpoints.armed(RAN):
-            await self._in_thread(lambda: failpoints.hit(RAN, node=attempt.lease.node, idx=attempt.lease.idx, attempt=attempt.lease.number))
+            await self._in_thread(
+                lambda: failpoints.hit(
+                    RAN, node=attempt.lease.node, idx=attempt.lease.idx, attempt=attempt.lease.number
+                )
+            )
         if isinstance(outcome, Failure):
-            log.info("step.finished", node=attempt.lease.node, step_id=str(attempt.lease.step_id), attempt=attempt.lease.number, failed=outcome.error.get("what"))
+            log.info(
+                "step.finished",
+                node=attempt.lease.node,
+                step_id=str(attempt.lease.step_id),
+                attempt=attempt.lease.number,
+                failed=outcome.error.get("what"),
+            )
         return outcome
 
     def _interrupted(self, attempt: Attempt) -> Outcome:
-        return self.executor.timed_out(attempt) if attempt.stop_reason == "timeout" else Stopped(attempt.lease, attempt.stop_reason or "lost")
+        return (
+            self.executor.timed_out(attempt)
+            if attempt.stop_reason == "timeout"
+            else Stopped(attempt.lease, attempt.stop_reason or "lost")
+        )
 
     async def _run(self, attempt: Attempt, me: asyncio.Task[Any]) -> Outcome:
         lease = attempt.lease
@@ -174,13 +202,21 @@ class Slots:
             value = await self.processes.run(attempt)
             return await self._in_thread(lambda: self.executor.returned(attempt, value))
         plain = self.executor.is_plain(lease)
-        arguments = self.executor.arguments(attempt) if plain else await self._in_thread(lambda: self.executor.arguments(attempt))
+        arguments = (
+            self.executor.arguments(attempt)
+            if plain
+            else await self._in_thread(lambda: self.executor.arguments(attempt))
+        )
         if in_place:
             value = await attempt.step.fn(attempt.context, **arguments)
         else:
             value = await self._in_thread(lambda: self._call(attempt, arguments))
         # a small plain result is encoded at once; decisions and large results may go to the database
-        return self.executor.returned(attempt, value) if _is_small(value) else await self._in_thread(lambda: self.executor.returned(attempt, value))
+        return (
+            self.executor.returned(attempt, value)
+            if _is_small(value)
+            else await self._in_thread(lambda: self.executor.returned(attempt, value))
+        )
 
     def _let_interrupt(self, attempt: Attempt, me: asyncio.Task[Any], *, at_once: bool) -> None:
         """What `stop` does to the running code. A function in a thread can't be interrupted: asked to end it gets the
@@ -205,7 +241,9 @@ class Slots:
         """User code that swallows its cancellation keeps its task; another one takes over the slot."""
         if attempt.outcome is not None or attempt.on_stop is None or me in self._left_behind:
             return
-        log.warning("step.left_behind", node=attempt.lease.node, step_id=str(attempt.lease.step_id), why=attempt.stop_reason)
+        log.warning(
+            "step.left_behind", node=attempt.lease.node, step_id=str(attempt.lease.step_id), why=attempt.stop_reason
+        )
         self._left_behind.add(me)
         self._busy -= 1
         left = Attempt(attempt.lease, attempt.step, attempt.node)
@@ -219,9 +257,9 @@ class Slots:
         with bind(step=attempt.lease.node, step_id=str(attempt.lease.step_id)):
             return attempt.step.fn(attempt.context, **arguments)
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+    async def _in_thread(self, call: Callable[[], T]) -> T:
         assert self._loop is not None
-        future: Future[Any] = self._threads.submit(call)
+        future: Future[T] = self._threads.submit(call)
         return await asyncio.wrap_future(future, loop=self._loop)
 
 

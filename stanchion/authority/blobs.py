@@ -25,7 +25,12 @@ def pack(value: Any, where: str) -> tuple[Any, bytes | None, bytes | None, int]:
         return value, None, None, len(data)
     if len(data) > limits.BLOB_BYTES:
         raise TooLarge(
-            "E-SIZE-01", f"{where} is {len(data):,} bytes, the limit is {limits.BLOB_BYTES:,}", where=where, fix="return less, or store it outside and return where it is", limit=limits.BLOB_BYTES, size=len(data)
+            "E-SIZE-01",
+            f"{where} is {len(data):,} bytes, the limit is {limits.BLOB_BYTES:,}",
+            where=where,
+            fix="return less, or store it outside and return where it is",
+            limit=limits.BLOB_BYTES,
+            size=len(data),
         )
     return None, hashlib.sha256(data).digest(), zlib.compress(data, 1), len(data)
 
@@ -33,10 +38,19 @@ def pack(value: Any, where: str) -> tuple[Any, bytes | None, bytes | None, int]:
 def unpack(body: bytes | None, sha256: bytes) -> Any:
     """The value of a blob; raises InvariantViolated when it is missing or is not what its name says."""
     if body is None:
-        raise InvariantViolated("E-DATA-20", f"blob {sha256.hex()[:16]}… is not there", why="a row names it, so it was stored before that row", fix="restore it from a backup")
+        raise InvariantViolated(
+            "E-DATA-20",
+            f"blob {sha256.hex()[:16]}… is not there",
+            why="a row names it, so it was stored before that row",
+            fix="restore it from a backup",
+        )
     data = zlib.decompress(body)
     if hashlib.sha256(data).digest() != sha256:
-        raise InvariantViolated("E-DATA-21", f"blob {sha256.hex()[:16]}… does not have the content it is named by", fix="restore it from a backup")
+        raise InvariantViolated(
+            "E-DATA-21",
+            f"blob {sha256.hex()[:16]}… does not have the content it is named by",
+            fix="restore it from a backup",
+        )
     return orjson.loads(data)
 
 
@@ -48,7 +62,10 @@ def unpack_trusted(body: bytes) -> Any:
 def put(database: Database, blobs: Sequence[tuple[UUID, bytes, int, bytes]]) -> None:
     """Store (tenant, sha256, plain size, compressed bytes); storing the same again changes nothing."""
     if blobs:
-        database.read("SELECT stanchion.put_blobs(%s, %s, %s, %s)", ([b[0] for b in blobs], [b[1] for b in blobs], [b[2] for b in blobs], [b[3] for b in blobs]))
+        database.read(
+            "SELECT stanchion.put_blobs(%s, %s, %s, %s)",
+            ([b[0] for b in blobs], [b[1] for b in blobs], [b[2] for b in blobs], [b[3] for b in blobs]),
+        )
 
 
 def read(database: Database, tenant_id: UUID, sha256: bytes) -> Any:

@@ -121,7 +121,14 @@ class Leases:
         rows = self.database.call(
             "steer",
             "SELECT stanchion.complete_with_plan(%s, %s, %s, %s, %s, %s)",
-            (self.worker_id, done.lease.step_id, done.lease.fence, None if done.blob is not None else _json(done.body), done.blob, _json(plan)),
+            (
+                self.worker_id,
+                done.lease.step_id,
+                done.lease.fence,
+                None if done.blob is not None else _json(done.body),
+                done.blob,
+                _json(plan),
+            ),
         )
         return bool(rows[0][0])
 
@@ -139,7 +146,7 @@ class Leases:
                 [f.delay_ms for f in failures],
             ),
         )
-        return dict(rows)  # type: ignore[arg-type]  # rows of two columns
+        return dict(rows)
 
     def give_back(self, leases: Sequence[Lease], why: str) -> set[UUID]:
         """Hand leases back without spending an attempt; returns those that were still ours."""
@@ -164,9 +171,16 @@ class Leases:
         rows = self.database.call(
             "renew",
             "SELECT * FROM stanchion.renew(%s, %s, %s, %s, %s::jsonb[], %s)",
-            (self.worker_id, [x.step_id for x in leases], [x.fence for x in leases], list(begun), [None if p is None else _json(p) for p in progress], self.ttl_ms),
+            (
+                self.worker_id,
+                [x.step_id for x in leases],
+                [x.fence for x in leases],
+                list(begun),
+                [None if p is None else _json(p) for p in progress],
+                self.ttl_ms,
+            ),
         )
-        return dict(rows)  # type: ignore[arg-type]  # rows of two columns
+        return dict(rows)
 
     def find_ready(self, older_ms: int, limit: int) -> list[UUID]:
         """Ready steps that were offered at least `older_ms` ago and that nobody leased."""
@@ -189,7 +203,9 @@ class Leases:
 
     def results_counts(self, lease: Lease, fan_id: UUID, node: str) -> dict[str, int]:
         """How many children were expected, succeeded, failed and were skipped when the join opened."""
-        rows = self.database.read("SELECT * FROM stanchion.results_counts(%s, %s, %s, %s)", (lease.step_id, lease.fence, fan_id, node))
+        rows = self.database.read(
+            "SELECT * FROM stanchion.results_counts(%s, %s, %s, %s)", (lease.step_id, lease.fence, fan_id, node)
+        )
         return dict(zip(("expected", "succeeded", "failed", "skipped"), rows[0] if rows else (0, 0, 0, 0), strict=True))
 
     def get_blob(self, lease: Lease, sha256: bytes) -> bytes | None:
@@ -210,7 +226,13 @@ class Leases:
         keys = list(means)
         self.database.read(
             "SELECT stanchion.note_durations(%s, %s, %s, %s, %s)",
-            ([k[0] for k in keys], [k[1] for k in keys], [k[2] for k in keys], [means[k][0] for k in keys], [means[k][1] for k in keys]),
+            (
+                [k[0] for k in keys],
+                [k[1] for k in keys],
+                [k[2] for k in keys],
+                [means[k][0] for k in keys],
+                [means[k][1] for k in keys],
+            ),
         )
 
     def input_of(self, lease: Lease, step_id: UUID) -> Any:

@@ -38,15 +38,30 @@ class Outbox:
 
     def claim(self) -> dict[int, int]:
         """Keep, take and give up partitions; returns the fence of each that is ours now."""
-        return dict(self.database.call("relay_claim", "SELECT * FROM stanchion.relay_tick(%s, %s, %s)", (self.relay_id, self.name, self.ttl_ms)))  # type: ignore[arg-type]  # rows of two columns
+        return dict(
+            self.database.call(
+                "relay_claim", "SELECT * FROM stanchion.relay_tick(%s, %s, %s)", (self.relay_id, self.name, self.ttl_ms)
+            )
+        )
 
     def read(self, parts: Sequence[int], limit: int) -> list[Row]:
         """The next rows of these partitions, in order of their ids within each."""
-        return [Row._make(r) for r in self.database.read("SELECT * FROM stanchion.relay_read(%s, %s, %s)", (self.relay_id, list(parts), limit))]
+        return [
+            Row._make(r)
+            for r in self.database.read(
+                "SELECT * FROM stanchion.relay_read(%s, %s, %s)", (self.relay_id, list(parts), limit)
+            )
+        ]
 
     def delete(self, fences: Mapping[int, int], ids: Sequence[int]) -> int:
         """Delete what the broker acknowledged; rows of a partition that is no longer ours stay."""
-        return int(self.database.call("relay_delete", "SELECT stanchion.relay_sent(%s, %s, %s, %s)", (self.relay_id, list(fences), list(fences.values()), list(ids)))[0][0])
+        return int(
+            self.database.call(
+                "relay_delete",
+                "SELECT stanchion.relay_sent(%s, %s, %s, %s)",
+                (self.relay_id, list(fences), list(fences.values()), list(ids)),
+            )[0][0]
+        )
 
     def park(self, row_id: int, code: str, reason: str) -> None:
         """Take a message that can never be published out of the way of those behind it."""
@@ -59,4 +74,4 @@ class Outbox:
 
     def tenant_names(self, tenants: Sequence[UUID]) -> dict[UUID, str]:
         """The names of tenants, as messages carry them."""
-        return dict(self.database.read("SELECT * FROM stanchion.tenant_names(%s)", (list(tenants),)))  # type: ignore[arg-type]  # rows of two columns
+        return dict(self.database.read("SELECT * FROM stanchion.tenant_names(%s)", (list(tenants),)))

@@ -8,13 +8,18 @@ from uuid import UUID
 from stanchion.db.engine import Database
 
 
-def find_around(database: Database, tenant_id: UUID, run_id: UUID, fan_id: UUID | None, idx: int, names: Sequence[str]) -> dict[str, UUID]:
+def find_around(
+    database: Database, tenant_id: UUID, run_id: UUID, fan_id: UUID | None, idx: int, names: Sequence[str]
+) -> dict[str, UUID]:
     """Step ids by name, looked for from the branch (`fan_id`, `idx`) outwards to the run; of several rounds the newest."""
     found: dict[str, UUID] = {}
     wanted = list(names)
     while wanted:
-        rows = database.read("SELECT node, step_id FROM stanchion.find_steps(%s, %s, %s, %s, %s)", (tenant_id, run_id, fan_id, idx, wanted))
-        found |= dict(rows)  # type: ignore[arg-type]  # rows of two columns, oldest round first
+        rows = database.read(
+            "SELECT node, step_id FROM stanchion.find_steps(%s, %s, %s, %s, %s)",
+            (tenant_id, run_id, fan_id, idx, wanted),
+        )
+        found |= dict(rows)
         wanted = [name for name in wanted if name not in found]
         if fan_id is None:
             break

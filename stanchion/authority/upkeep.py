@@ -38,20 +38,30 @@ class Upkeep:
 
     def reap(self, limit: int = 500) -> dict[UUID, str]:
         """Take back expired leases; returns the new state of each step."""
-        return dict(self.database.call("reap", "SELECT * FROM stanchion.reap(%s)", (limit,)))  # type: ignore[arg-type]  # rows of two columns
+        return dict(self.database.call("reap", "SELECT * FROM stanchion.reap(%s)", (limit,)))
 
     def offer(self, window: int = limits.OFFER_WINDOW, batch: int = 2_000) -> int:
         """Offer what waits behind a full window, and again what nobody leased."""
-        return int(self.database.call("offer", "SELECT stanchion.offer_ready(%s, %s, %s)", (window, batch, int(limits.REOFFER_SECONDS * 1000)))[0][0])
+        return int(
+            self.database.call(
+                "offer", "SELECT stanchion.offer_ready(%s, %s, %s)", (window, batch, int(limits.REOFFER_SECONDS * 1000))
+            )[0][0]
+        )
 
     def sweep_run(self, run_id: UUID, grace_ms: int, limit: int = 5_000) -> str:
         """One chunk of winding a run down: sweeping, waiting (for what runs), ended, or taken (by another replica)."""
-        return str(self.database.call("sweep_run", "SELECT stanchion.sweep_run(%s, %s, %s)", (run_id, limit, grace_ms))[0][0])
+        return str(
+            self.database.call("sweep_run", "SELECT stanchion.sweep_run(%s, %s, %s)", (run_id, limit, grace_ms))[0][0]
+        )
 
     def sweep_barrier(self, barrier_id: UUID, limit: int = 5_000) -> int:
         """Cancel branches that a decided join left over; returns how many steps."""
-        return int(self.database.call("sweep_barrier", "SELECT stanchion.sweep_barrier(%s, %s)", (barrier_id, limit))[0][0])
+        return int(
+            self.database.call("sweep_barrier", "SELECT stanchion.sweep_barrier(%s, %s)", (barrier_id, limit))[0][0]
+        )
 
     def end_early(self, run_id: UUID, reason: dict[str, object]) -> bool:
         """Begin the end of a run that can't go on; False when it had ended or was ending."""
-        return bool(self.database.call("sweep_run", "SELECT stanchion.end_early(%s, %s)", (run_id, Jsonb(reason)))[0][0])
+        return bool(
+            self.database.call("sweep_run", "SELECT stanchion.end_early(%s, %s)", (run_id, Jsonb(reason)))[0][0]
+        )

@@ -47,7 +47,12 @@ def _connect(url: str) -> Connection:
         # no pool: a connection that stays open would keep the database from being dropped or used as a template
         return create_engine(parsed, poolclass=NullPool, connect_args={"connect_timeout": 5}).connect()
     except DBAPIError as error:
-        raise Unavailable("E-DB-01", "the database does not answer", why=str(error.orig).strip().splitlines()[0], fix="check STANCHION_ADMIN_DATABASE_URL, and that the server runs") from error
+        raise Unavailable(
+            "E-DB-01",
+            "the database does not answer",
+            why=str(error.orig).strip().splitlines()[0],
+            fix="check STANCHION_ADMIN_DATABASE_URL, and that the server runs",
+        ) from error
 
 
 def _current(connection: Connection) -> str | None:
@@ -100,7 +105,12 @@ def migrate(admin_url: str, *, login_password: str | None = None) -> Status:
 
 
 def _too_new(current: str, newest: str) -> Unprocessable:
-    return Unprocessable("E-DB-02", f"the database is at schema {current}, this release knows up to {newest}", why="a newer release migrated it", fix="upgrade this program; never migrate down")
+    return Unprocessable(
+        "E-DB-02",
+        f"the database is at schema {current}, this release knows up to {newest}",
+        why="a newer release migrated it",
+        fix="upgrade this program; never migrate down",
+    )
 
 
 def require(connection_url: str) -> None:
@@ -110,7 +120,11 @@ def require(connection_url: str) -> None:
         return
     if found.current is not None and found.current > found.newest:
         raise _too_new(found.current, found.newest)
-    raise Unprocessable("E-DB-02", f"the database is at schema {found.current or 'none'}, this release needs {found.newest}", fix="stanchion db migrate")
+    raise Unprocessable(
+        "E-DB-02",
+        f"the database is at schema {found.current or 'none'}, this release needs {found.newest}",
+        fix="stanchion db migrate",
+    )
 
 
 def _set_passwords(connection: Connection, password: str) -> None:

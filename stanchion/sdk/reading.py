@@ -21,7 +21,9 @@ def blob(leases: Leases, lease: Lease, sha256: bytes) -> Any:
     """A stored value; raises LeaseLost when the lease that grants the reading is gone."""
     body = leases.get_blob(lease, sha256)
     if body is None:
-        raise LeaseLost(lease.node, fence=lease.fence, why="a stored value is not shown to an attempt that is not the current one")
+        raise LeaseLost(
+            lease.node, fence=lease.fence, why="a stored value is not shown to an attempt that is not the current one"
+        )
     return blobs.unpack(body, sha256)
 
 
@@ -41,7 +43,10 @@ class Children:
     def page(self, after_idx: int, limit: int) -> Sequence[ResultRow]:
         """At most `limit` rows behind `after_idx`, by index."""
         rows = self.leases.results_page(self.lease, self.fan_id, self.node, after_idx, limit)
-        return [ResultRow(idx, state, body if sha is None else blob(self.leases, self.lease, sha), error) for idx, state, body, sha, error in rows]
+        return [
+            ResultRow(idx, state, body if sha is None else blob(self.leases, self.lease, sha), error)
+            for idx, state, body, sha, error in rows
+        ]
 
 
 def arguments_of(leases: Leases, lease: Lease, node: Node) -> dict[str, Any]:
@@ -64,4 +69,10 @@ def arguments_of(leases: Leases, lease: Lease, node: Node) -> dict[str, Any]:
             steps[name] = None
         else:
             steps[name] = value["b"] if value.get("h") is None else blob(leases, lease, bytes.fromhex(value["h"]))
-    return {"input": own if isinstance(own, dict) else {}, "item": own, "steps": steps, "reader": reader, "given": given}
+    return {
+        "input": own if isinstance(own, dict) else {},
+        "item": own,
+        "steps": steps,
+        "reader": reader,
+        "given": given,
+    }

@@ -63,6 +63,14 @@ def opens_scope(node: Node) -> bool:
     return bool(node.scope) and node.scope[-1] == node.name
 
 
+def holds(graph: Graph, scope: tuple[str, ...]) -> bool:
+    """True when a failed branch of this scope holds all its joins, so that a failed step in it may be reopened."""
+    if not scope:
+        return False
+    joins = joins_of(graph, graph.node(scope[-1]))
+    return bool(joins) and all(j.join is not None and j.join.on_failed == "hold" for j, _ in joins)
+
+
 def inside(graph: Graph, scope: tuple[str, ...]) -> list[Node]:
     """The plain steps that run once in an instance of `scope`, its own opening step included."""
     return [
@@ -152,6 +160,9 @@ def plan_scope(
             else [str(f) for f in feeds[node.name]]
         )
         row["sources"] = _sources(graph, scope, node, plan.ids, known, is_fan)
+        row["holds"] = holds(graph, scope)
+        if node.next and not is_fan:
+            row["chooses"] = [str(plan.ids[n]) for n in node.next if n in plan.ids]
         if inputs and node.name in inputs and not is_fan:
             row["input"] = inputs[node.name]
         plan.steps.append(row)
@@ -169,7 +180,15 @@ def _wire(
         barrier_id = new_id()
         plan.barriers.append(
             _barrier_row(
-                place, barrier_id, plan.ids[node.name], None, node.name, "after", JoinSpec(rule="all"), len(before)
+                place,
+                barrier_id,
+                plan.ids[node.name],
+                None,
+                node.name,
+                "after",
+                # a failed step of a branch that holds may be reopened: what comes after it waits for that
+                JoinSpec(rule="all", on_failed="hold" if holds(graph, scope) else "fail"),
+                len(before),
             )
         )
         for p in before:
@@ -235,7 +254,8 @@ def _barrier_row(
     join: JoinSpec,
     expected: int,
 ) -> dict[str, Any]:
-    slotted = kind == "gather" and join.rule == "all" and expected > SLOTS
+    # with slots it is not known which children are in, so a join that may be opened without some of them counts in its row
+    slotted = kind == "gather" and join.rule == "all" and join.on_failed != "hold" and expected > SLOTS
     return {
         "tenant_id": str(place.tenant_id),
         "barrier_id": str(barrier_id),
@@ -309,8 +329,8 @@ def child_template(graph: Graph, fan: FanOut, feeds: Iterable[UUID]) -> dict[str
     if len(inside(graph, fan.opener.scope)) > 1 or fans_inside(graph, fan.opener.scope):
         return None
     row = _step_row(graph, fan.opener, fan.place, fan.fan_id, False)
-    kept = ("queue", "priority", "max_attempts", "node", "timeout_ms", "start_within_ms")
-    return {k: row[k] for k in kept} | {"feeds": [str(f) for f in feeds]}
+    kept = ("queue", "priority", "max_attempts", "node", "timeout_ms", "start_within_ms", "total_ms")
+    return {k: row[k] for k in kept} | {"feeds": [str(f) for f in feeds], "holds": holds(graph, fan.opener.scope)}
 
 
 def plan_branch(
@@ -412,6 +432,7 @@ def plan_spawn(
         "waits": 0,
         "state": "pending",
         "counts": True,
+        "holds": holds(graph, owner.scope),
         "feeds": [str(join_id)],
         "input": items,
         "input_blob": items_blob,
@@ -420,6 +441,7 @@ def plan_spawn(
         "waits": 1,
         "state": "pending",
         "counts": counts,
+        "holds": holds(graph, owner.scope),
         "feeds": feeds,
         "sources": [str(fan_id)],
         "answers": answers,

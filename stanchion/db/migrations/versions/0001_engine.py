@@ -12,4 +12,6 @@ def upgrade() -> None:
     """Run the script that was frozen with this migration."""
     script = Path(__file__).with_suffix(".sql").read_text()
     # straight to the driver: the script has % and : of its own
-    op.get_bind().connection.driver_connection.execute(script)
+    driver = op.get_bind().connection.driver_connection
+    assert driver is not None
+    driver.execute(script)
