@@ -58,7 +58,7 @@ class Executor:
 
     def raised(self, attempt: Attempt, error: BaseException) -> Failure:
         """The outcome of user code that raised."""
-        final = isinstance(error, Rejected) or not attempt.step.retryable(error)
+        final = not attempt.step.retryable(error)
         return Failure(attempt.lease, described(error), final, delay_ms(attempt.node, attempt.lease.number))
 
     def timed_out(self, attempt: Attempt) -> Failure:
@@ -150,7 +150,7 @@ class Executor:
 def too_many(count: int) -> Rejected:
     """A fan-out that is larger than any may be."""
     return Rejected(
-        "E-SIZE-02",
+        "E-TASK-04",
         f"a fan-out of {count:,} children, the limit is {limits.FAN_OUT_CHILDREN:,}",
         why="one join could not be watched or reopened any more",
         fix="fan out twice: a list of lists",

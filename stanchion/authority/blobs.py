@@ -39,7 +39,7 @@ def unpack(body: bytes | None, sha256: bytes) -> Any:
     """The value of a blob; raises InvariantViolated when it is missing or is not what its name says."""
     if body is None:
         raise InvariantViolated(
-            "E-DATA-20",
+            "E-DATA-21",
             f"blob {sha256.hex()[:16]}… is not there",
             why="a row names it, so it was stored before that row",
             fix="restore it from a backup",
@@ -47,7 +47,7 @@ def unpack(body: bytes | None, sha256: bytes) -> Any:
     data = zlib.decompress(body)
     if hashlib.sha256(data).digest() != sha256:
         raise InvariantViolated(
-            "E-DATA-21",
+            "E-DATA-22",
             f"blob {sha256.hex()[:16]}… does not have the content it is named by",
             fix="restore it from a backup",
         )

@@ -275,7 +275,7 @@ class Consumer:
         self._queues.drop(places)
 
 
-class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
+class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
     """Runs on the client's IO thread, where only its asynchronous calls may be used."""
 
     def __init__(self, owner: Consumer, consumer: Any) -> None:

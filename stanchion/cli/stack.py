@@ -85,6 +85,7 @@ class Stack:
         self.say: Say = say or (lambda _line: None)
         self.service_env = {name: dict(values) for name, values in (service_env or {}).items()}
         self.api_key = ""
+        self.tenant = TENANT
         self._endpoints = endpoints
         self._options = WorkerOptions(tuple(targets), slots, lease_seconds, tuple(queues))
         self._env = dict(env or {})
@@ -241,7 +242,7 @@ class Stack:
         now = self.workers
         surplus = now[count:]
         if surplus:
-            run_together([lambda one=one: self.remove(one) for one in surplus])  # type: ignore[misc]
+            run_together([lambda one=one: self.remove(one) for one in surplus])  # type: ignore[misc]  # a default binds the loop variable
         if count > len(now):
             run_together([lambda: _ignored(self.add("worker")) for _ in range(count - len(now))])
 

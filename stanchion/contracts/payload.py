@@ -66,7 +66,7 @@ def _keys(value: JsonValue, depth: int) -> int:
     if value.__class__ is dict:
         count, children = len(value), value.values()
     elif value.__class__ is list:
-        count, children = 0, value  # type: ignore[assignment]
+        count, children = 0, value  # type: ignore[assignment]  # a value of any JSON type
     else:
         return 0
     if depth > limits.PAYLOAD_DEPTH:

@@ -12,13 +12,11 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    DateTime,
     FetchedValue,
     Identity,
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     SmallInteger,
     Table,
@@ -28,42 +26,11 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
-from sqlalchemy.types import UserDefinedType
 
 from stanchion.state import MACHINES
 from stanchion.state.render import check_states
 
-
-class Xid8(UserDefinedType[int]):
-    """PostgreSQL's 64-bit transaction id."""
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: object) -> str:
-        return "xid8"
-
-
-metadata = MetaData(
-    schema="stanchion",
-    naming_convention={
-        "pk": "%(table_name)s_pkey",
-        "uq": "%(table_name)s_%(column_0_N_name)s_key",
-        "ix": "%(table_name)s_%(column_0_N_name)s_idx",
-    },
-)
-NOW = text("stanchion.clock()")
-HOT = {"fillfactor": "60", "autovacuum_vacuum_scale_factor": "0.02", "autovacuum_analyze_scale_factor": "0.05"}
-CHURN = {"autovacuum_vacuum_scale_factor": "0.0", "autovacuum_vacuum_threshold": "5000"}
-"""For tables whose rows come and go: vacuum by count, however large they once were."""
-
-
-def tenant_id() -> Column[object]:
-    return Column("tenant_id", Uuid, nullable=False)
-
-
-def at(name: str, *, nullable: bool = False) -> Column[object]:
-    return Column(name, DateTime(timezone=True), nullable=nullable, server_default=None if nullable else NOW)
-
+from .columns import CHURN, HOT, Xid8, at, metadata, tenant_id
 
 tenant = Table(
     "tenant",
@@ -209,6 +176,8 @@ step = Table(
     Column("max_attempts", SmallInteger, nullable=False, server_default="4"),
     Column("priority", SmallInteger, nullable=False, server_default="0"),
     Column("counts", Boolean, nullable=False, server_default="false"),
+    Column("holds", Boolean, nullable=False, server_default="false"),
+    Column("spoiled", Boolean, nullable=False, server_default="false"),
     Column("kind", Text, nullable=False, server_default="step"),
     Column("state", Text, nullable=False),
     Column("node", Text, nullable=False),
@@ -217,11 +186,16 @@ step = Table(
     Column("workflow_version", Integer, nullable=False),
     Column("feeds", ARRAY(Uuid)),
     Column("sources", ARRAY(Uuid)),
+    Column("chooses", ARRAY(Uuid)),
+    Column("late_for", ARRAY(Uuid)),
     Column("input", JSONB),
     Column("input_blob", LargeBinary),
     Column("answers", Text),
     Column("replaced_by", Uuid),
     Column("timeout_ms", Integer),
+    Column("start_within_ms", BigInteger),
+    Column("total_ms", BigInteger),
+    at("expires_at", nullable=True),
     at("created_at"),
     at("updated_at"),
     PrimaryKeyConstraint("step_id", "tenant_id"),
@@ -231,6 +205,7 @@ step = Table(
     CheckConstraint("attempts <= max_attempts", name="attempts_stay_within_the_budget"),
     CheckConstraint("waits >= 0", name="waits_never_fall_below_zero"),
     CheckConstraint("proof = 0", name="a_proof_is_never_stored"),
+    CheckConstraint("NOT spoiled OR state = 'skipped'", name="only_a_skipped_step_is_spoiled"),
     postgresql_with=HOT,
 )
 
@@ -254,6 +229,7 @@ attempt = Table(
     Column("progress", JSONB),
     PrimaryKeyConstraint("step_id", "fence", "tenant_id"),
     Index("attempt_open", "lease_until", postgresql_where=text("ended_at IS NULL")),
+    Index("attempt_one_open", "step_id", "tenant_id", unique=True, postgresql_where=text("ended_at IS NULL")),
     postgresql_with={"fillfactor": "70", "autovacuum_vacuum_scale_factor": "0.02"},
 )
 
@@ -293,7 +269,7 @@ barrier = Table(
     Column("rest", Text, nullable=False, server_default="cancel"),
     Column("state", Text, nullable=False),
     Column("version", BigInteger, nullable=False, server_default="0"),
-    Column("swept_to", Uuid),
+    at("sweep_at", nullable=True),
     at("deadline_at", nullable=True),
     at("released_at", nullable=True),
     at("created_at"),
@@ -307,6 +283,9 @@ barrier = Table(
     CheckConstraint("on_failed IN ('fail', 'collect', 'hold')", name="what_a_failed_child_does"),
     CheckConstraint("rest IN ('cancel', 'finish')", name="what_the_rest_does"),
     CheckConstraint("expected >= 0 AND slots_left >= 0", name="a_barrier_counts_down_to_zero"),
+    CheckConstraint(
+        "slots = 0 OR (rule = 'all' AND on_failed <> 'hold')", name="only_a_join_of_all_that_never_holds_has_slots"
+    ),
     postgresql_with={"fillfactor": "50"},
 )
 
@@ -328,6 +307,8 @@ barrier_release = Table(
     tenant_id(),
     Column("barrier_id", Uuid, nullable=False),
     Column("included", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("skipped", Integer, nullable=False),
     at("at"),
     PrimaryKeyConstraint("barrier_id", "tenant_id"),
 )
@@ -382,7 +363,15 @@ outbox_partition = Table(
     postgresql_with={"fillfactor": "20"},
 )
 
-relay = Table("relay", metadata, Column("relay_id", Uuid, nullable=False), Column("name", Text, nullable=False), at("seen_at"), PrimaryKeyConstraint("relay_id"), postgresql_with={"fillfactor": "20"})
+relay = Table(
+    "relay",
+    metadata,
+    Column("relay_id", Uuid, nullable=False),
+    Column("name", Text, nullable=False),
+    at("seen_at"),
+    PrimaryKeyConstraint("relay_id"),
+    postgresql_with={"fillfactor": "20"},
+)
 
 inbox = Table(
     "inbox",
@@ -428,7 +417,7 @@ timer = Table(
     Index("timer_due", "due_at"),
     Index("timer_of_target", "target_id"),
     CheckConstraint(
-        "kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'step_deadline', 'cancel_grace')",
+        "kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline')",
         name="kinds_of_timers",
     ),
     postgresql_with=CHURN,
@@ -519,6 +508,32 @@ audit = Table(
     Column("hash", LargeBinary, nullable=False, server_default=FetchedValue()),
     PrimaryKeyConstraint("audit_id", "tenant_id"),
     Index("audit_of_tenant", "tenant_id", "audit_id"),
+)
+
+maintenance_job = Table(
+    "maintenance_job",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    tenant_id(),  # of what belongs to no tenant: the nil UUID
+    Column("state", Text, nullable=False, server_default="due"),
+    Column("fence", BigInteger, nullable=False, server_default="0"),
+    Column("tries", SmallInteger, nullable=False, server_default="0"),
+    Column("worker", Text),
+    at("due_at"),
+    at("lease_until", nullable=True),
+    at("created_at"),
+    at("started_at", nullable=True),
+    at("finished_at", nullable=True),
+    Column("request", JSONB),
+    Column("result", JSONB),
+    PrimaryKeyConstraint("kind", "key", "tenant_id"),
+    Index("maintenance_open", "due_at", postgresql_where=text("finished_at IS NULL")),
+    Index("maintenance_ended", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
+    CheckConstraint("state IN ('due', 'running', 'done', 'failed')", name="states_of_maintenance_jobs"),
+    CheckConstraint("(finished_at IS NOT NULL) = (state IN ('done', 'failed'))", name="a_maintenance_job_has_an_end_only_when_it_ended"),
+    CheckConstraint("(lease_until IS NOT NULL) = (state = 'running')", name="a_running_maintenance_job_has_a_lease"),
+    postgresql_with={"fillfactor": "70"},
 )
 
 for _machine in MACHINES:

@@ -167,7 +167,7 @@ def _act(rule: _Rule) -> None:
         case "raise":
             raise FailpointError(f"failpoint {rule.name}")
         case "sleep":
-            time.sleep(rule.milliseconds / 1000)
+            time.sleep(rule.milliseconds / 1000)  # that is what it was asked for
         case _:
             _hold(rule.name)
 

@@ -158,7 +158,7 @@ class Hints:
                     client.close()
 
     def _listen(self, client: redis.Redis, backoff: Backoff) -> None:
-        pubsub = client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+        pubsub = client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]  # the library has no types
         with pubsub:
             subscribed: set[str] = set()
             while not self._stopping.is_set():

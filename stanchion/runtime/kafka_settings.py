@@ -43,7 +43,7 @@ class KafkaSettings:
     queue_low: int = 500  # fetching goes on
     queue_bytes: int = 64 * 1024 * 1024  # in the queues of all partitions together
     partition_fetch_bytes: int = 1_048_576
-    fetch_max_bytes: int = 8 * 1024 * 1024
+    fetch_max_bytes: int = 8 * 1024 * 1024  # the embedded broker heeds this one only
 
     security_protocol: SecurityProtocol = "PLAINTEXT"
     ssl_cafile: str | None = None

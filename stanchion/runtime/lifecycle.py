@@ -156,7 +156,7 @@ class Service:
 
     def _stop(self, started: Sequence[tuple[str, Part]]) -> None:
         for name, part in reversed(started):
-            ended = self._guarded(name, lambda part=part: part.stop(self.stop_seconds))  # type: ignore[misc]
+            ended = self._guarded(name, lambda part=part: part.stop(self.stop_seconds))  # type: ignore[misc]  # a default binds the loop variable
             if ended is False:
                 log.error("service.part_stuck", part=name, seconds=self.stop_seconds)
 
