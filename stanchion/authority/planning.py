@@ -10,6 +10,7 @@ import orjson
 
 from stanchion.contracts import limits
 from stanchion.db.engine import Database
+from stanchion.errors import TooLarge
 from stanchion.workflow import planner
 from stanchion.workflow.graph import Graph
 
@@ -36,6 +37,7 @@ class Due(NamedTuple):
     input: Any
     input_blob: bytes | None
     retry_of: UUID | None
+    priority: int
 
 
 class Planning:
@@ -53,8 +55,15 @@ class Planning:
         """Insert the next chunk of a fan-out; returns what the database said (expanded, taken, gone, winding down)."""
         graph = self.workflows.get(due.workflow, due.workflow_version)
         items = self._items(due)
+        if len(items) > limits.FAN_OUT_CHILDREN:
+            raise TooLarge(
+                "E-TASK-04",
+                f"{due.node} would get {len(items):,} children, the limit is {limits.FAN_OUT_CHILDREN:,}",
+                fix="fan out twice: a list of lists",
+                limit=limits.FAN_OUT_CHILDREN,
+            )
         opener = graph.node(due.node)
-        place = planner.Place(due.tenant_id, due.run_id, due.outer_fan, due.idx, due.round, priority=0)
+        place = planner.Place(due.tenant_id, due.run_id, due.outer_fan, due.idx, due.round, priority=due.priority)
         fan = planner.FanOut(due.fan_id, place, opener, len(items), self._held(due))
         barriers, gather_ids = self._gathers(graph, fan, due)
         feeds = [i for (_, joined), i in gather_ids.items() if joined == opener.name]

@@ -10,8 +10,9 @@ TASK_SERVICE = "stanchion_task_service"
 ORCHESTRATOR = "stanchion_orchestrator"
 RELAY = "stanchion_relay"
 WORKER = "stanchion_worker"
+MAINTENANCE = "stanchion_maintenance"
 DASHBOARD = "stanchion_dashboard"
-LOGINS = (TASK_SERVICE, ORCHESTRATOR, RELAY, WORKER, DASHBOARD)
+LOGINS = (TASK_SERVICE, ORCHESTRATOR, RELAY, WORKER, MAINTENANCE, DASHBOARD)
 
 EVERYONE = LOGINS
 
@@ -77,11 +78,18 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "relay_read": (RELAY,),
     "relay_sent": (RELAY,),
     "relay_park": (RELAY,),
+    # jobs that cost nothing when they come late; the maintenance worker has nothing but these
+    "plan_maintenance": (MAINTENANCE,),
+    "claim_maintenance": (MAINTENANCE,),
+    "keep_maintenance": (MAINTENANCE,),
+    "finish_maintenance": (MAINTENANCE,),
+    "forget_maintenance": (MAINTENANCE,),
+    "request_maintenance": (TASK_SERVICE,),
 }
 
 READABLE: dict[str, tuple[str, ...]] = {
     login: (
-        "tenant", "workflow", "node_stat", "task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "ready", "timer", "refused_write", "worker", "audit", "dead_letter",
+        "tenant", "workflow", "node_stat", "task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "ready", "timer", "refused_write", "worker", "audit", "dead_letter", "maintenance_job",
         "outbox_partition", "relay",
     )
     for login in (TASK_SERVICE, ORCHESTRATOR, DASHBOARD)

@@ -62,7 +62,10 @@ def _ddl(element: CreateTable | CreateIndex) -> str:
 
 
 def _roles() -> str:
-    names = "".join(f"\n    ('{r}', {'true' if r in grants.LOGINS else 'false'})," for r in (grants.OWNER, grants.ENGINE, *grants.LOGINS)).rstrip(",")
+    names = "".join(
+        f"\n    ('{r}', {'true' if r in grants.LOGINS else 'false'}),"
+        for r in (grants.OWNER, grants.ENGINE, *grants.LOGINS)
+    ).rstrip(",")
     return f"""DO $$
 DECLARE
   r record;
@@ -101,11 +104,24 @@ def _trigger_functions() -> list[str]:
 
 
 def _triggers() -> list[str]:
-    out = [f"CREATE TRIGGER fenced AFTER INSERT ON stanchion.{t} REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();" for t in FENCED_TABLES]
-    out += [f"CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.{t} FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();" for t in APPEND_ONLY]
-    out += [f"CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.{t} FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();" for t in APPEND_ONLY]
-    out.append("CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();")
-    out.append("CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();")
+    out = [
+        f"CREATE TRIGGER fenced AFTER INSERT ON stanchion.{t} REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();"
+        for t in FENCED_TABLES
+    ]
+    out += [
+        f"CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.{t} FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();"
+        for t in APPEND_ONLY
+    ]
+    out += [
+        f"CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.{t} FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();"
+        for t in APPEND_ONLY
+    ]
+    out.append(
+        "CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();"
+    )
+    out.append(
+        "CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();"
+    )
     return out
 
 
@@ -127,7 +143,9 @@ def _policies() -> list[str]:
             out.append(f"CREATE POLICY everyone ON {name} FOR SELECT USING (true);")
         else:
             # a missing tenant is an error, not an empty answer
-            out.append(f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);")
+            out.append(
+                f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);"
+            )
     return out
 
 
@@ -135,8 +153,14 @@ def _owners_and_grants() -> list[str]:
     out = ["GRANT USAGE ON SCHEMA stanchion TO " + ", ".join((grants.ENGINE, *grants.LOGINS)) + ";"]
     for table in metadata.sorted_tables:
         out.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.fullname} TO {grants.ENGINE};")
-    out += [f"REVOKE {verbs} ON stanchion.{table} FROM {grants.ENGINE};" for table, verbs in grants.ENGINE_NEVER.items()]
-    out += [f"GRANT SELECT ON {', '.join(f'stanchion.{t}' for t in tables)} TO {login};" for login, tables in grants.READABLE.items()]
+    out += [
+        f"REVOKE {verbs} ON stanchion.{table} FROM {grants.ENGINE};" for table, verbs in grants.ENGINE_NEVER.items()
+    ]
+    out.append(f"GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO {grants.ENGINE};")
+    out += [
+        f"GRANT SELECT ON {', '.join(f'stanchion.{t}' for t in tables)} TO {login};"
+        for login, tables in grants.READABLE.items()
+    ]
     out.append(
         f"""DO $$
 DECLARE
@@ -151,7 +175,9 @@ END $$;"""
     for function, logins in sorted(grants.FUNCTION_GRANTS.items()):
         if function not in INLINED:
             # the ones that services call run as the engine; what these call in turn already does
-            out.append(f"DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.{function}'::regproc::oid::regprocedure); END $$;")
+            out.append(
+                f"DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.{function}'::regproc::oid::regprocedure); END $$;"
+            )
         out.append(f"GRANT EXECUTE ON FUNCTION stanchion.{function} TO {', '.join(logins)};")
     return out
 
@@ -159,7 +185,9 @@ END $$;"""
 def render() -> str:
     """The whole schema as one SQL script for an empty database, run as a superuser or the database's owner."""
     tables = [_ddl(CreateTable(t)) for t in metadata.sorted_tables]
-    indexes = [_ddl(CreateIndex(i)) for t in metadata.sorted_tables for i in sorted(t.indexes, key=lambda i: str(i.name))]
+    indexes = [
+        _ddl(CreateIndex(i)) for t in metadata.sorted_tables for i in sorted(t.indexes, key=lambda i: str(i.name))
+    ]
     parts = [
         "-- Generated by `make generate` from stanchion/db/tables.py, stanchion/state and stanchion/db/functions. Do not edit.",
         _roles(),

@@ -12,6 +12,7 @@ BEGIN
     ('stanchion_orchestrator', true),
     ('stanchion_relay', true),
     ('stanchion_worker', true),
+    ('stanchion_maintenance', true),
     ('stanchion_dashboard', true)) v(name, login) LOOP
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = r.name) THEN
       EXECUTE format('CREATE ROLE %I %s NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE', r.name, CASE WHEN r.login THEN 'LOGIN' ELSE 'NOLOGIN' END);
@@ -23,7 +24,7 @@ DO $$
 DECLARE
   r text;
 BEGIN
-  FOREACH r IN ARRAY ARRAY['stanchion_task_service', 'stanchion_orchestrator', 'stanchion_relay', 'stanchion_worker', 'stanchion_dashboard'] LOOP
+  FOREACH r IN ARRAY ARRAY['stanchion_task_service', 'stanchion_orchestrator', 'stanchion_relay', 'stanchion_worker', 'stanchion_maintenance', 'stanchion_dashboard'] LOOP
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET idle_in_transaction_session_timeout = ''1s''', r, current_database());
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET synchronous_commit = on', r, current_database());
     EXECUTE format('ALTER ROLE %I IN DATABASE %I SET jit = off', r, current_database());
@@ -116,7 +117,7 @@ CREATE TABLE stanchion.barrier (
 	rest TEXT DEFAULT 'cancel' NOT NULL,
 	state TEXT NOT NULL,
 	version BIGINT DEFAULT '0' NOT NULL,
-	swept_to UUID,
+	sweep_at TIMESTAMP WITH TIME ZONE,
 	deadline_at TIMESTAMP WITH TIME ZONE,
 	released_at TIMESTAMP WITH TIME ZONE,
 	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
@@ -126,6 +127,7 @@ CREATE TABLE stanchion.barrier (
 	CONSTRAINT what_a_failed_child_does CHECK (on_failed IN ('fail', 'collect', 'hold')),
 	CONSTRAINT what_the_rest_does CHECK (rest IN ('cancel', 'finish')),
 	CONSTRAINT a_barrier_counts_down_to_zero CHECK (expected >= 0 AND slots_left >= 0),
+	CONSTRAINT only_a_join_of_all_that_never_holds_has_slots CHECK (slots = 0 OR (rule = 'all' AND on_failed <> 'hold')),
 	CONSTRAINT states_of_barriers CHECK (state IN ('waiting', 'released', 'failed', 'cancelled')),
 	CONSTRAINT counts_never_pass_expected CHECK (succeeded + failed + skipped <= expected),
 	CONSTRAINT a_release_has_its_time CHECK ((released_at IS NOT NULL) = (state = 'released'))
@@ -136,6 +138,8 @@ CREATE TABLE stanchion.barrier_release (
 	tenant_id UUID NOT NULL,
 	barrier_id UUID NOT NULL,
 	included INTEGER NOT NULL,
+	failed INTEGER NOT NULL,
+	skipped INTEGER NOT NULL,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT barrier_release_pkey PRIMARY KEY (barrier_id, tenant_id)
 );
@@ -202,6 +206,28 @@ CREATE TABLE stanchion.inbox (
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT inbox_pkey PRIMARY KEY (message_id, consumer, tenant_id)
 );
+
+CREATE TABLE stanchion.maintenance_job (
+	kind TEXT NOT NULL,
+	key TEXT NOT NULL,
+	tenant_id UUID NOT NULL,
+	state TEXT DEFAULT 'due' NOT NULL,
+	fence BIGINT DEFAULT '0' NOT NULL,
+	tries SMALLINT DEFAULT '0' NOT NULL,
+	worker TEXT,
+	due_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	lease_until TIMESTAMP WITH TIME ZONE,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	started_at TIMESTAMP WITH TIME ZONE,
+	finished_at TIMESTAMP WITH TIME ZONE,
+	request JSONB,
+	result JSONB,
+	CONSTRAINT maintenance_job_pkey PRIMARY KEY (kind, key, tenant_id),
+	CONSTRAINT states_of_maintenance_jobs CHECK (state IN ('due', 'running', 'done', 'failed')),
+	CONSTRAINT a_maintenance_job_has_an_end_only_when_it_ended CHECK ((finished_at IS NOT NULL) = (state IN ('done', 'failed'))),
+	CONSTRAINT a_running_maintenance_job_has_a_lease CHECK ((lease_until IS NOT NULL) = (state = 'running'))
+)
+ WITH (fillfactor = 70);
 
 CREATE TABLE stanchion.node_stat (
 	workflow TEXT NOT NULL,
@@ -342,6 +368,8 @@ CREATE TABLE stanchion.step (
 	max_attempts SMALLINT DEFAULT '4' NOT NULL,
 	priority SMALLINT DEFAULT '0' NOT NULL,
 	counts BOOLEAN DEFAULT 'false' NOT NULL,
+	holds BOOLEAN DEFAULT 'false' NOT NULL,
+	spoiled BOOLEAN DEFAULT 'false' NOT NULL,
 	kind TEXT DEFAULT 'step' NOT NULL,
 	state TEXT NOT NULL,
 	node TEXT NOT NULL,
@@ -350,11 +378,16 @@ CREATE TABLE stanchion.step (
 	workflow_version INTEGER NOT NULL,
 	feeds UUID[],
 	sources UUID[],
+	chooses UUID[],
+	late_for UUID[],
 	input JSONB,
 	input_blob BYTEA,
 	answers TEXT,
 	replaced_by UUID,
 	timeout_ms INTEGER,
+	start_within_ms BIGINT,
+	total_ms BIGINT,
+	expires_at TIMESTAMP WITH TIME ZONE,
 	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT step_pkey PRIMARY KEY (step_id, tenant_id),
@@ -362,6 +395,7 @@ CREATE TABLE stanchion.step (
 	CONSTRAINT attempts_stay_within_the_budget CHECK (attempts <= max_attempts),
 	CONSTRAINT waits_never_fall_below_zero CHECK (waits >= 0),
 	CONSTRAINT a_proof_is_never_stored CHECK (proof = 0),
+	CONSTRAINT only_a_skipped_step_is_spoiled CHECK (NOT spoiled OR state = 'skipped'),
 	CONSTRAINT states_of_steps CHECK (state IN ('pending', 'ready', 'leased', 'running', 'waiting', 'retry_wait', 'succeeded', 'failed', 'cancelled', 'skipped')),
 	CONSTRAINT a_fan_out_is_never_leased CHECK (kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait'))
 )
@@ -414,7 +448,7 @@ CREATE TABLE stanchion.timer (
 	target_id UUID NOT NULL,
 	version BIGINT,
 	CONSTRAINT timer_pkey PRIMARY KEY (timer_id, tenant_id),
-	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'step_deadline', 'cancel_grace'))
+	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline'))
 )
  WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000);
 
@@ -451,6 +485,8 @@ CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;
 
 INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;
 
+CREATE UNIQUE INDEX attempt_one_open ON stanchion.attempt (step_id, tenant_id) WHERE ended_at IS NULL;
+
 CREATE INDEX attempt_open ON stanchion.attempt (lease_until) WHERE ended_at IS NULL;
 
 CREATE INDEX audit_of_tenant ON stanchion.audit (tenant_id, audit_id);
@@ -462,6 +498,10 @@ CREATE INDEX barrier_of_run ON stanchion.barrier (run_id);
 CREATE INDEX barrier_of_step ON stanchion.barrier (step_id) WHERE step_id IS NOT NULL;
 
 CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND NOT closed AND state <> 'waiting';
+
+CREATE INDEX maintenance_ended ON stanchion.maintenance_job (finished_at) WHERE finished_at IS NOT NULL;
+
+CREATE INDEX maintenance_open ON stanchion.maintenance_job (due_at) WHERE finished_at IS NULL;
 
 CREATE INDEX outbox_part ON stanchion.outbox (part, id);
 
@@ -499,6 +539,8 @@ CREATE TYPE leased AS (
 );
 CREATE TYPE arrival AS (barrier_id uuid, idx int, ok int, bad int, skipped int);
 CREATE TYPE barrier_count AS (barrier_id uuid, slotted boolean, full_slots int, ok int, bad int, skipped int);
+-- what is to be done to a run once everything below it is locked and settled: count down by `settled`, fail for a `reason`, publish `news`
+CREATE TYPE aftermath AS (run_id uuid, settled int, reason jsonb, news text, body jsonb);
 
 -- purpose: trigger functions that refuse what any caller might get wrong and that are not rendered from a state machine
 -- transition: none
@@ -536,8 +578,9 @@ END $$;
 
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
-  -- one writer a tenant at a time, so that every entry hashes the one before it
+  -- one writer a tenant at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
   PERFORM pg_advisory_xact_lock(hashtextextended('audit:' || NEW.tenant_id::text, 0));
+  NEW.audit_id := nextval('audit_audit_id_seq');
   NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id ORDER BY a.audit_id DESC LIMIT 1);
   NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(concat_ws(E'\x1f', NEW.tenant_id, NEW.at AT TIME ZONE 'UTC', NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
   RETURN NEW;
@@ -575,18 +618,16 @@ BEGIN
       AND o.state = 'succeeded' AND o.replaced_by IS NULL AND o.input = x.v LIMIT 1) AS adopt
     FROM jsonb_array_elements(p_items) WITH ORDINALITY x(v, n)
   ), s AS (
-    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, created_at, updated_at)
+    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, start_within_ms, total_ms, expires_at, holds, created_at, updated_at)
     SELECT f.tenant_id, i.step_id, f.run_id, f.step_id, i.idx, CASE WHEN i.adopt IS NULL THEN 'ready' ELSE 'succeeded' END, p_template->>'node', p_template->>'queue', (p_template->>'priority')::int, (p_template->>'max_attempts')::int, v_feeds,
-           f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int, v_now, v_now FROM i
+           f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int,
+           (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), v_now, v_now FROM i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT f.tenant_id, i.step_id, NULL, o.body, o.blob FROM i JOIN result o ON o.step_id = i.adopt AND o.tenant_id = f.tenant_id
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
     SELECT f.tenant_id, f.run_id, i.step_id, CASE WHEN i.adopt IS NULL THEN 'StepReady' ELSE 'StepAdopted' END, 0, v_now,
            jsonb_strip_nulls(jsonb_build_object('fan', f.step_id, 'idx', i.idx, 'adopted', i.adopt, 'state', CASE WHEN i.adopt IS NOT NULL THEN 'succeeded' END)) FROM i
-  ), t AS (
-    INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
-    SELECT f.tenant_id, 'step_deadline', v_now + (p_template->>'start_within_ms')::bigint * interval '1 ms', f.run_id, i.step_id FROM i WHERE i.adopt IS NULL AND p_template->>'start_within_ms' IS NOT NULL
   )
   SELECT array_agg(i.step_id) FILTER (WHERE i.adopt IS NULL), array_agg(i.step_id) FILTER (WHERE i.adopt IS NOT NULL),
     (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT (j.idx / 64) % 16 AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
@@ -596,7 +637,7 @@ BEGIN
 END $$;
 
 -- purpose: give steps that were planned as settled the results that they take over, and let them arrive where they are awaited
--- transition: none of its own (they were born succeeded or skipped); those of spread and settle_runs
+-- transition: none of its own (they were born succeeded or skipped); those of spread
 -- fenced by: the caller inserted them in this transaction
 -- locks: slots, barriers, held steps, runs, tasks
 CREATE FUNCTION adopt_steps(p_steps jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -614,52 +655,55 @@ BEGIN
   IF v_ids IS NULL THEN RETURN; END IF;
   SELECT array_agg(a), (SELECT array_agg(s.run_id) FROM step s WHERE s.step_id = ANY (v_ids) AND s.counts) INTO v_arrivals, v_settled
   FROM step s, unnest(arrivals_of(s, CASE s.state WHEN 'skipped' THEN 'skipped' ELSE 'ok' END)) a WHERE s.step_id = ANY (v_ids);
-  PERFORM spread(v_arrivals, v_ids);
-  PERFORM settle_runs(v_settled);
+  PERFORM spread(v_arrivals, v_ids, ARRAY(SELECT ROW(u, 1, NULL, NULL, NULL)::aftermath FROM unnest(v_settled) u));
 END $$;
 
 -- purpose: the arrivals of one settled step at the barriers that it feeds; a fan-out itself feeds none, its branches do
 -- transition: none
 -- fenced by: the caller
 -- locks: none
-CREATE FUNCTION arrivals_of(s step, p_how text) RETURNS arrival[] LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_out arrival[] := '{}';
-  v_held uuid;
-BEGIN
-  IF s.kind = 'step' THEN
-    RETURN coalesce((SELECT array_agg(ROW(f, s.idx, (p_how = 'ok')::int, (p_how = 'bad')::int, (p_how = 'skipped')::int)::arrival) FROM unnest(s.feeds) f), '{}');
-  END IF;
-  RETURN v_out;
-END $$;
+CREATE FUNCTION arrivals_of(s step, p_how text) RETURNS arrival[] LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT coalesce(array_agg(ROW(f, s.idx, (p_how = 'ok')::int, (p_how = 'bad')::int, (p_how = 'skipped')::int)::arrival), '{}') FROM unnest(CASE WHEN s.kind = 'step' THEN s.feeds END) f
+$$;
 
 -- purpose: count what settled at the barriers it feeds; open, fail or close them, and follow what that settles in turn
 -- transition: barrier waiting -> released|failed; held step pending -> ready|waiting|skipped; fan-out waiting -> succeeded
 -- fenced by: the caller, which settled the arriving steps in this transaction
--- locks: slots by (barrier, slot), then barriers by id, then the steps they hold; a barrier locked between two slots deadlocked two batches
-CREATE FUNCTION arrive(p_arrivals arrival[], p_done uuid[], OUT o_ready uuid[], OUT o_settled uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: in each wave slots by (barrier, slot), then barriers by id, then the steps they hold; never a run: that is the aftermath, which the caller concludes last
+CREATE FUNCTION arrive(p_arrivals arrival[], p_done uuid[], OUT o_ready uuid[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_next arrival[] := p_arrivals;
   v_wave arrival[];
-  v_counts barrier_count[];
-  v_found arrival[];
+  v_done uuid[] := p_done;
+  v_counted barrier[];
   c barrier_count;
-  v_made uuid;
-  v_closed uuid;
+  b barrier;
+  d record;
 BEGIN
   o_ready := '{}';
-  o_settled := '{}';
+  o_after := '{}';
   WHILE cardinality(v_next) > 0 LOOP
-    v_wave := v_next;
-    v_next := '{}';
-    v_counts := count_slots(v_wave);
-    FOREACH c IN ARRAY v_counts LOOP
+    -- what a step comes after is counted before any join: all that this transaction brings to a join is there when its slots are locked
+    SELECT array_agg(x.a) FILTER (WHERE x.kind = 'after'), array_agg(x.a) FILTER (WHERE x.kind <> 'after') INTO v_wave, v_next
+    FROM (SELECT a, (SELECT k.kind FROM barrier k WHERE k.barrier_id = a.barrier_id) AS kind FROM unnest(v_next) a) x;
+    IF v_wave IS NULL THEN
+      v_wave := v_next;
+      v_next := '{}';
+    END IF;
+    v_next := coalesce(v_next, '{}');
+    -- all barriers of the wave are counted, in order of their ids, before the first held step is touched
+    v_counted := '{}';
+    FOREACH c IN ARRAY count_slots(v_wave) LOOP
       -- a slot that is not empty yet, and nothing but successes: the barrier's row is left alone
       CONTINUE WHEN c.slotted AND c.full_slots = 0 AND c.bad = 0 AND c.skipped = 0;
-      SELECT x.o_made_ready, x.o_closed_run, x.o_arrivals INTO v_made, v_closed, v_found FROM count_barrier(c, p_done) x;
-      IF v_made IS NOT NULL THEN o_ready := o_ready || v_made; END IF;
-      IF v_closed IS NOT NULL THEN o_settled := o_settled || v_closed; END IF;
-      v_next := v_next || v_found;
+      v_counted := v_counted || count_barrier(c);
+    END LOOP;
+    FOREACH b IN ARRAY v_counted LOOP
+      SELECT * INTO d FROM decide_barrier(b, v_done);
+      IF d.o_ready IS NOT NULL THEN o_ready := o_ready || d.o_ready; END IF;
+      o_after := o_after || d.o_after;
+      v_next := v_next || d.o_arrivals;
+      v_done := v_done || d.o_skipped;
     END LOOP;
   END LOOP;
 END $$;
@@ -699,16 +743,32 @@ BEGIN
   RETURN v_n;
 END $$;
 
--- purpose: cancel only those steps that have not started, looked at under their locks
--- transition: step pending|ready|retry_wait -> cancelled
--- fenced by: nothing: nobody holds them
--- locks: steps by id, skipping locked ones
-CREATE FUNCTION cancel_pending(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_ids uuid[];
+-- purpose: barriers that nobody waits behind any more
+-- transition: barrier waiting -> cancelled
+-- fenced by: the barrier's state
+-- locks: barriers
+CREATE FUNCTION cancel_barriers(p_barriers uuid[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED) x;
-  RETURN CASE WHEN v_ids IS NULL THEN '{}' ELSE cancel_steps(v_ids, p_reason) END;
+  DELETE FROM timer t WHERE t.target_id = ANY (p_barriers);
+  WITH u AS (
+    UPDATE barrier x SET state = 'cancelled', version = x.version + 1 WHERE x.barrier_id = ANY (p_barriers) AND x.state = 'waiting' RETURNING x.*
+  )
+  INSERT INTO event (tenant_id, run_id, kind, version, body)
+  SELECT u.tenant_id, u.run_id, 'BarrierCancelled', u.version, jsonb_build_object('barrier', u.barrier_id, 'succeeded', u.succeeded, 'failed', u.failed, 'skipped', u.skipped) FROM u;
+END $$;
+
+-- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion
+-- transition: step ready|retry_wait -> cancelled, fan-out waiting -> cancelled before its first branch
+-- fenced by: the step's state, looked at under its lock
+-- locks: steps by id, skipping locked ones
+CREATE FUNCTION cancel_pending(p_fans uuid[], p_limit int, p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_ids uuid[] := ARRAY(
+    SELECT s.step_id FROM step s WHERE s.fan_id = ANY (p_fans)
+      AND (s.state IN ('ready', 'retry_wait') OR (s.state = 'waiting' AND EXISTS (SELECT FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'expand' AND t.version = 0)))
+    ORDER BY s.step_id LIMIT p_limit FOR NO KEY UPDATE OF s SKIP LOCKED);
+BEGIN
+  RETURN CASE WHEN v_ids = '{}' THEN v_ids ELSE cancel_steps(v_ids, p_reason) END;
 END $$;
 
 -- purpose: cancel steps, and take from their holders those that run
@@ -718,20 +778,20 @@ END $$;
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
-  v_ids uuid[];
+  v_ids uuid[] := ARRAY(
+    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED) x;
-  IF v_ids IS NULL THEN RETURN '{}'; END IF;
+  IF v_ids = '{}' THEN RETURN v_ids; END IF;
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);
   WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, updated_at = v_now, proof = CASE WHEN s.state IN ('leased', 'running') THEN -2 ELSE 0 END WHERE s.step_id = ANY (v_ids)
-    RETURNING s.tenant_id, s.run_id, s.step_id, s.version
+    RETURNING s.tenant_id, s.run_id, s.step_id, s.version, CASE WHEN old.state IN ('leased', 'running') THEN s.fence END AS fence
   ), a AS (
     UPDATE attempt t SET state = 'superseded', ended_at = v_now, error = p_reason WHERE t.step_id = ANY (v_ids) AND t.ended_at IS NULL
   )
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body) SELECT u.tenant_id, u.run_id, u.step_id, 'StepCancelled', u.version, v_now, 'canceller', p_reason FROM u;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body) SELECT u.tenant_id, u.run_id, u.step_id, 'StepCancelled', u.version, u.fence, v_now, 'canceller', p_reason FROM u;
   RETURN v_ids;
 END $$;
 
@@ -745,51 +805,68 @@ DECLARE
   v_state text;
 BEGIN
   IF v_run IS NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
-  IF wind_down(v_run, 'cancelled', jsonb_build_object('code', 'E-TASK-05', 'what', 'it was cancelled', 'why', p_reason, 'by', p_actor), p_actor) THEN
+  IF wind_down(v_run, 'cancelled', jsonb_build_object('code', 'E-TASK-21', 'what', 'it was cancelled', 'why', p_reason, 'by', p_actor), p_actor) THEN
     INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.cancel', p_task::text, jsonb_build_object('reason', p_reason));
   END IF;
   SELECT t.state INTO v_state FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant;
   RETURN v_state;
 END $$;
 
--- purpose: start the step that was chosen with its input, and skip the alternatives
+-- purpose: start the step that was chosen with its input, and skip the other targets; without a choice all are skipped
 -- transition: step pending -> ready (chosen) or skipped (the others)
 -- fenced by: the caller holds the choosing step
--- locks: the targets by id
-CREATE FUNCTION choose(s step, p_chosen jsonb) RETURNS arrival[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the targets in the order of the graph
+CREATE FUNCTION choose(s step, p_chosen jsonb, OUT o_arrivals arrival[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  x step;
-  v_out arrival[] := '{}';
-  v_ready uuid[];
+  v_target uuid;
+  v_now timestamptz := clock();
+  t step;
+  d record;
 BEGIN
-  FOR x IN SELECT t.* FROM step t WHERE t.step_id = ANY (ARRAY(SELECT jsonb_array_elements_text(p_chosen->'targets')::uuid)) AND t.state = 'pending' ORDER BY t.step_id FOR NO KEY UPDATE LOOP
-    IF x.node = p_chosen->>'node' THEN
-      UPDATE step t SET state = 'ready', version = t.version + 1, waits = 0, input = p_chosen->'input', updated_at = clock() WHERE t.step_id = x.step_id RETURNING * INTO x;
-      INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (x.tenant_id, x.run_id, x.step_id, 'StepReady', x.version);
-      v_ready := v_ready || x.step_id;
+  o_arrivals := '{}';
+  o_after := '{}';
+  FOREACH v_target IN ARRAY s.chooses LOOP
+    UPDATE step x SET state = 'ready', version = x.version + 1, waits = 0, input = p_chosen->'input', updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
+    WHERE x.step_id = v_target AND x.node = p_chosen->>'node' AND x.state = 'pending' RETURNING * INTO t;
+    IF FOUND THEN
+      INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (t.tenant_id, t.run_id, t.step_id, 'StepReady', t.version);
+      PERFORM make_ready(ARRAY[t.step_id]);
     ELSE
-      v_out := v_out || skip_step(x.step_id, x.run_id, jsonb_build_object('code', 'E-STEP-20', 'what', 'another step was chosen'), true);
+      SELECT * INTO d FROM skip_step(v_target, jsonb_build_object('code', 'E-STEP-20', 'what', 'another step was chosen'), false);
+      o_arrivals := o_arrivals || d.o_arrivals;
+      o_after := o_after || d.o_after;
     END IF;
   END LOOP;
-  PERFORM make_ready(v_ready);
-  RETURN v_out;
 END $$;
 
--- purpose: all branches of a fan-out have settled at one of its joins; when it was the last join, the fan-out itself is over
+-- purpose: one worker takes a job, by the fence that it was offered with; a second entry of the queue for it finds another fence
+-- transition: maintenance job due -> running, or running -> running when its lease has expired
+-- fenced by: the fence of the offer
+-- locks: the job
+CREATE FUNCTION claim_maintenance(p_kind text, p_key text, p_tenant uuid, p_fence bigint, p_worker text, p_lease_ms int) RETURNS TABLE (fence bigint, request jsonb, result jsonb) LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE maintenance_job j SET state = 'running', fence = j.fence + 1, worker = p_worker, started_at = coalesce(j.started_at, clock()), lease_until = clock() + p_lease_ms * interval '1 ms',
+    tries = j.tries + CASE WHEN j.state = 'running' THEN 1 ELSE 0 END
+  WHERE j.kind = p_kind AND j.key = p_key AND j.tenant_id = p_tenant AND j.fence = p_fence
+    AND ((j.state = 'due' AND j.due_at <= clock()) OR (j.state = 'running' AND j.lease_until < clock()))
+  RETURNING j.fence, j.request, j.result
+$$;
+
+-- purpose: all branches have settled at a join; when it was the last join of its fan-out, the fan-out itself is over
 -- transition: fan-out waiting -> succeeded
 -- fenced by: the caller
 -- locks: the caller holds the barrier; then the fan-out's step
-CREATE FUNCTION close_fan(b barrier) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION close_barrier(b barrier) RETURNS aftermath[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   s step;
 BEGIN
+  UPDATE barrier x SET closed = true WHERE x.barrier_id = b.barrier_id;
   -- the fan-out's row orders two joins that close at the same moment
   PERFORM FROM step x WHERE x.step_id = b.fan_id FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM barrier x WHERE x.fan_id = b.fan_id AND NOT x.closed) THEN RETURN NULL; END IF;
+  IF EXISTS (SELECT FROM barrier x WHERE x.fan_id = b.fan_id AND NOT x.closed) THEN RETURN '{}'; END IF;
   UPDATE step x SET state = 'succeeded', version = x.version + 1, updated_at = clock() WHERE x.step_id = b.fan_id AND x.state = 'waiting' RETURNING * INTO s;
-  IF NOT FOUND THEN RETURN NULL; END IF;
+  IF NOT FOUND THEN RETURN '{}'; END IF;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (s.tenant_id, s.run_id, s.step_id, 'FanClosed', s.version);
-  RETURN s.run_id;
+  RETURN ARRAY[ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath];
 END $$;
 
 -- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker
@@ -804,17 +881,24 @@ DECLARE
   v_now timestamptz;
   v_done uuid[];
   v_arrivals arrival[];
-  v_settled uuid[];
+  v_after aftermath[];
   v_ready uuid[];
-  v_more uuid[];
+  v_more aftermath[];
   v_mine uuid[];
+  v_late uuid[];
+  v_choosers uuid[];
+  v_timed uuid[];
+  s step;
+  v_x record;
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  -- the current fence is the law: a lease that ran out and that nobody took is still the holder's, and the event says so
+  v_late := ARRAY(SELECT t.step_id FROM attempt t WHERE t.step_id = ANY (p_steps) AND t.ended_at IS NULL AND t.lease_until < v_now);
   WITH u AS (
     UPDATE step s SET state = 'succeeded', version = s.version + 1, attempts = s.attempts + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
     WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
-    RETURNING s.tenant_id, s.step_id, s.run_id, s.feeds, s.idx, s.fence, s.version, s.counts, old.state = 'leased' AS fresh, array_position(p_steps, s.step_id) AS i
+    RETURNING s.tenant_id, s.step_id, s.run_id, s.feeds, s.idx, s.fence, s.version, s.counts, s.chooses, s.start_within_ms IS NOT NULL OR s.expires_at IS NOT NULL AS timed, old.state = 'leased' AS fresh, array_position(p_steps, s.step_id) AS i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT u.tenant_id, u.step_id, u.fence, p_bodies[u.i], p_blobs[u.i] FROM u
   ), a AS (
@@ -822,15 +906,22 @@ BEGIN
     UPDATE attempt t SET state = 'succeeded', ended_at = v_now, counted = true, started_at = coalesce(t.started_at, t.granted_at)
     WHERE t.step_id = ANY (p_steps) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL
   ), e AS (
-    INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at)
-    SELECT u.tenant_id, u.run_id, u.step_id, k.kind, u.version, u.fence, v_now FROM u CROSS JOIN (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE u.fresh OR k.kind = 'StepSucceeded'
+    INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
+    SELECT u.tenant_id, u.run_id, u.step_id, k.kind, u.version, u.fence, v_now, CASE WHEN k.kind = 'StepSucceeded' AND u.step_id = ANY (v_late) THEN '{"late": true}'::jsonb END FROM u CROSS JOIN (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE u.fresh OR k.kind = 'StepSucceeded'
   )
-  SELECT array_agg(u.step_id), array_agg(u.run_id) FILTER (WHERE u.counts),
+  SELECT array_agg(u.step_id), array_agg(ROW(u.run_id, 1, NULL, NULL, NULL)::aftermath) FILTER (WHERE u.counts), array_agg(u.step_id) FILTER (WHERE u.chooses IS NOT NULL), array_agg(u.step_id) FILTER (WHERE u.timed),
     (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, (v.idx / 64) % 16 AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
-  INTO v_done, v_settled, v_arrivals FROM u;
+  INTO v_done, v_after, v_choosers, v_timed, v_arrivals FROM u;
+  IF v_timed IS NOT NULL THEN DELETE FROM timer t WHERE t.target_id = ANY (v_timed); END IF;
+  FOR s IN SELECT y.* FROM step y WHERE y.step_id = ANY (v_choosers) ORDER BY y.step_id LOOP
+    -- it could have chosen with Go and returned a value: all its targets are skipped
+    SELECT * INTO v_x FROM choose(s, NULL);
+    v_arrivals := v_arrivals || v_x.o_arrivals;
+    v_after := v_after || v_x.o_after;
+  END LOOP;
   IF v_arrivals IS NOT NULL THEN
-    SELECT a.o_ready, a.o_settled INTO v_ready, v_more FROM arrive(v_arrivals, v_done) a;
-    v_settled := coalesce(v_settled, '{}') || v_more;
+    SELECT a.o_ready, a.o_after INTO v_ready, v_more FROM arrive(v_arrivals, v_done) a;
+    v_after := v_after || v_more;
     IF cardinality(v_ready) > 0 THEN
       -- what became ready goes to the worker that is here, when it serves it: no trip through the broker
       SELECT array_agg(x.step_id) INTO v_mine FROM (
@@ -839,7 +930,7 @@ BEGIN
       PERFORM make_ready(ARRAY(SELECT u FROM unnest(v_ready) u WHERE u <> ALL (coalesce(v_mine, '{}'))));
     END IF;
   END IF;
-  PERFORM settle_runs(v_settled);
+  PERFORM conclude(v_after);
   RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
     FROM unnest(v_done) d(id);
   IF v_mine IS NOT NULL THEN
@@ -848,15 +939,15 @@ BEGIN
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
   END IF;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-    PERFORM refuse(p_worker, ARRAY(SELECT u FROM unnest(p_steps) u WHERE u <> ALL (coalesce(v_done, '{}'))),
-      ARRAY(SELECT p_fences[x.n] FROM unnest(p_steps) WITH ORDINALITY x(u, n) WHERE x.u <> ALL (coalesce(v_done, '{}')) ORDER BY x.n), 'complete');
+    RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+      FROM unnest(refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded')) d;
   END IF;
 END $$;
 
 -- purpose: accept a result that steers: go to chosen steps, go round again, or replace the step by a fan-out and its join
 -- transition: step leased|running -> succeeded; chosen steps pending -> ready, others -> skipped; births of the new plan
 -- fenced by: the step's own fence
--- locks: the step, then slots, barriers, held steps, its run, its task
+-- locks: the step, then either its run (a plan of new steps arrives nowhere), or slots, barriers, held steps, its run, its task
 CREATE FUNCTION complete_with_plan(p_worker uuid, p_step uuid, p_fence bigint, p_body jsonb, p_blob bytea, p_plan jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -864,6 +955,9 @@ DECLARE
   s step;
   v_fresh boolean;
   v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
+  v_late boolean;
+  d record;
   v_stand_in uuid := (p_plan->>'stand_in')::uuid;
   v_new_counts int;
 BEGIN
@@ -872,12 +966,12 @@ BEGIN
   UPDATE step x SET state = 'succeeded', version = x.version + 1, attempts = x.attempts + 1, proof = p_fence, updated_at = v_now, replaced_by = v_stand_in
   WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.fence = p_fence RETURNING * INTO s;
   IF NOT FOUND THEN
-    PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], 'complete');
-    RETURN false;
+    RETURN refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', 'complete', 'succeeded') <> '{}';
   END IF;
-  UPDATE attempt t SET state = 'succeeded', ended_at = v_now, counted = true, started_at = coalesce(t.started_at, t.granted_at) WHERE t.step_id = p_step AND t.fence = p_fence;
+  DELETE FROM timer t WHERE t.target_id = p_step AND (s.start_within_ms IS NOT NULL OR s.expires_at IS NOT NULL);
+  UPDATE attempt t SET state = 'succeeded', ended_at = v_now, counted = true, started_at = coalesce(t.started_at, t.granted_at) WHERE t.step_id = p_step AND t.fence = p_fence RETURNING t.lease_until < v_now INTO v_late;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
-  SELECT s.tenant_id, s.run_id, s.step_id, k.kind, s.version, s.fence, v_now, CASE k.kind WHEN 'StepSucceeded' THEN jsonb_strip_nulls(jsonb_build_object('outcome', p_plan->>'outcome', 'stand_in', v_stand_in)) END
+  SELECT s.tenant_id, s.run_id, s.step_id, k.kind, s.version, s.fence, v_now, CASE k.kind WHEN 'StepSucceeded' THEN jsonb_strip_nulls(jsonb_build_object('outcome', p_plan->>'outcome', 'stand_in', v_stand_in, 'late', nullif(v_late, false))) END
   FROM (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE v_fresh OR k.kind = 'StepSucceeded';
   IF v_stand_in IS NULL THEN
     INSERT INTO result (tenant_id, step_id, fence, body, blob) VALUES (s.tenant_id, s.step_id, s.fence, p_body, p_blob);
@@ -892,58 +986,76 @@ BEGIN
     PERFORM FROM run r WHERE r.run_id = s.run_id AND r.state IN ('created', 'running') FOR NO KEY UPDATE;
     IF FOUND THEN
       UPDATE run r SET open = r.open + v_new_counts WHERE r.run_id = s.run_id AND v_new_counts > 0;
-      -- the stand-in answers for this step: it feeds what this one fed, and counts as this one counted
-      PERFORM insert_plan((SELECT jsonb_agg(CASE WHEN (x->>'step_id')::uuid = v_stand_in THEN x || jsonb_build_object('feeds', s.feeds, 'counts', s.counts, 'answers', coalesce(s.answers, s.node)) ELSE x END)
-        FROM jsonb_array_elements(p_plan->'steps') x), p_plan->'barriers');
+      -- the stand-in answers for this step: it feeds what this one fed, counts as this one counted, and chooses where this one could
+      PERFORM insert_plan((SELECT jsonb_agg(CASE WHEN (x->>'step_id')::uuid = v_stand_in THEN x || jsonb_build_object('feeds', s.feeds, 'counts', s.counts, 'answers', coalesce(s.answers, s.node), 'chooses', s.chooses) ELSE x END)
+        FROM jsonb_array_elements(p_plan->'steps') x), p_plan->'barriers', (SELECT t.priority FROM run r, task t WHERE r.run_id = s.run_id AND t.task_id = r.task_id AND t.tenant_id = r.tenant_id));
       IF p_plan ? 'expand' THEN PERFORM open_fan((p_plan->>'expand')::uuid); END IF;
     END IF;
   END IF;
-  IF p_plan ? 'chosen' THEN v_arrivals := v_arrivals || choose(s, p_plan->'chosen'); END IF;
-  PERFORM spread(v_arrivals, ARRAY[p_step]);
-  IF s.counts THEN PERFORM settle_runs(ARRAY[s.run_id]); END IF;
+  IF s.counts THEN v_after := ARRAY[ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath]; END IF;
+  IF v_stand_in IS NULL AND s.chooses IS NOT NULL THEN
+    SELECT * INTO d FROM choose(s, p_plan->'chosen');
+    v_arrivals := v_arrivals || d.o_arrivals;
+    v_after := v_after || d.o_after;
+  END IF;
+  PERFORM spread(v_arrivals, ARRAY[p_step], v_after);
   RETURN true;
 END $$;
 
--- purpose: bring one barrier's counts up to date and decide: open, fail, close, or go on waiting
--- transition: barrier waiting -> released|failed; fan-out waiting -> succeeded when all its barriers are closed
+-- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, count down what is open and end the runs that have nothing open left
+-- transition: run created|running -> cancelling|succeeded; task accepted|running -> completed
 -- fenced by: the caller
--- locks: the barrier, then the step it holds, then its fan-out's step
-CREATE FUNCTION count_barrier(p_count barrier_count, p_done uuid[], OUT o_made_ready uuid, OUT o_closed_run uuid, OUT o_arrivals arrival[])
-LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: runs by id, then tasks by id: nothing else is locked after a run
+CREATE FUNCTION conclude(p_after aftermath[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  v_ids uuid[];
+  v_n int[];
+  v_tasks uuid[];
+  x record;
+BEGIN
+  IF p_after IS NULL OR cardinality(p_after) = 0 THEN RETURN; END IF;
+  SELECT array_agg(y.run_id), array_agg(y.n) INTO v_ids, v_n FROM (SELECT u.run_id, sum(u.settled)::int AS n FROM unnest(p_after) u GROUP BY u.run_id) y;
+  PERFORM FROM run r WHERE r.run_id = ANY (v_ids) ORDER BY r.run_id FOR NO KEY UPDATE;
+  v_now := clock();
+  FOR x IN SELECT u.* FROM unnest(p_after) WITH ORDINALITY u(run_id, settled, reason, news, body, n) WHERE u.news IS NOT NULL OR u.reason IS NOT NULL ORDER BY u.n LOOP
+    IF x.news IS NOT NULL THEN
+      -- the run's row is locked, so its numbers follow the order of commits
+      INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
+      SELECT outbox_partition_of(r.run_id), r.tenant_id, 'stanchion.events.v1', r.run_id::text, x.news, r.run_id::text, next_sequence(r.run_id), (jsonb_build_object('task_id', r.task_id, 'run_id', r.run_id) || x.body)::text
+      FROM run r WHERE r.run_id = x.run_id;
+    ELSE
+      PERFORM wind_down(x.run_id, 'failed', x.reason, 'engine');
+    END IF;
+  END LOOP;
+  WITH u AS (
+    UPDATE run r SET open = r.open - v_n[array_position(v_ids, r.run_id)], updated_at = v_now,
+      state = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 'succeeded' ELSE r.state END,
+      version = r.version + CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 1 ELSE 0 END,
+      ended_at = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN v_now END
+    WHERE r.run_id = ANY (v_ids) AND r.state IN ('created', 'running') AND v_n[array_position(v_ids, r.run_id)] > 0
+    RETURNING r.tenant_id, r.run_id, r.task_id, r.version, r.state
+  ), e AS (
+    INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT u.tenant_id, u.run_id, 'RunSucceeded', u.version, v_now FROM u WHERE u.state = 'succeeded'
+  )
+  SELECT array_agg(u.task_id) INTO v_tasks FROM u WHERE u.state = 'succeeded';
+  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL); END IF;
+END $$;
+
+-- purpose: bring one barrier's counts up to date
+-- transition: none; decide_barrier decides
+-- fenced by: the caller
+-- locks: the barrier
+CREATE FUNCTION count_barrier(p_count barrier_count) RETURNS barrier LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
-  v_arrived int;
-  v_settled boolean;
 BEGIN
-  o_arrivals := '{}';
   UPDATE barrier x SET slots_left = x.slots_left - p_count.full_slots, failed = x.failed + p_count.bad, skipped = x.skipped + p_count.skipped,
-    succeeded = x.succeeded + CASE WHEN x.slots > 0 THEN 0 ELSE p_count.ok END
+    -- with slots the successes are known when the last slot is empty: they are what is neither failed nor skipped
+    succeeded = CASE WHEN x.slots = 0 THEN x.succeeded + p_count.ok
+                     WHEN x.slots_left = p_count.full_slots THEN x.expected - x.failed - p_count.bad - x.skipped - p_count.skipped ELSE x.succeeded END
   WHERE x.barrier_id = p_count.barrier_id RETURNING * INTO STRICT b;
-  v_settled := CASE WHEN b.slots > 0 THEN b.slots_left = 0 ELSE b.succeeded + b.skipped + CASE WHEN b.on_failed = 'hold' THEN 0 ELSE b.failed END >= b.expected END;
-  IF b.slots > 0 AND v_settled THEN
-    UPDATE barrier x SET succeeded = x.expected - x.failed - x.skipped WHERE x.barrier_id = b.barrier_id RETURNING * INTO b;
-  END IF;
-  IF b.state = 'waiting' THEN
-    v_arrived := b.succeeded + CASE WHEN b.on_failed = 'collect' THEN b.failed ELSE 0 END;
-    IF b.kind = 'after' THEN
-      -- a step in a graph waits until all that it comes after has settled; then one failure is enough to never run it
-      IF v_settled AND b.failed > 0 THEN o_arrivals := fail_barrier(b, 'what it comes after failed');
-      ELSIF v_settled AND b.skipped = b.expected AND b.expected > 0 THEN o_arrivals := skip_held(b);
-      ELSIF v_settled THEN o_made_ready := release_barrier(b); END IF;
-    ELSIF b.rule = 'all' THEN
-      IF b.failed > 0 AND b.on_failed = 'fail' THEN o_arrivals := fail_barrier(b, format('%s of %s children failed', b.failed, b.expected));
-      ELSIF v_settled THEN o_made_ready := release_barrier(b); END IF;
-    ELSIF v_arrived >= b.need THEN o_made_ready := release_barrier(b);
-    ELSIF v_arrived + (b.expected - b.succeeded - b.failed - b.skipped) + CASE WHEN b.on_failed = 'hold' THEN b.failed ELSE 0 END < b.need THEN
-      o_arrivals := fail_barrier(b, format('%s of %s are needed, and at most %s can still arrive', b.need, b.expected, b.expected - b.failed - b.skipped));
-    END IF;
-  ELSIF p_count.ok > 0 AND b.kind = 'gather' THEN
-    UPDATE result r SET late = true WHERE r.step_id = ANY (p_done) AND NOT r.late AND b.fan_id = (SELECT s.fan_id FROM step s WHERE s.step_id = r.step_id);
-  END IF;
-  IF b.kind = 'gather' AND v_settled AND NOT b.closed THEN
-    UPDATE barrier x SET closed = true WHERE x.barrier_id = b.barrier_id;
-    o_closed_run := close_fan(b);
-  END IF;
+  RETURN b;
 END $$;
 
 -- purpose: take arrivals off the slots of their barriers and sum them up a barrier; the slot of a child is fixed by its index
@@ -953,32 +1065,30 @@ END $$;
 CREATE FUNCTION count_slots(p_arrivals arrival[]) RETURNS barrier_count[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   a record;
+  c barrier_count;
   v_left int;
-  v_counts barrier_count[] := '{}';
   v_full int;
+  v_counts barrier_count[] := '{}';
 BEGIN
   FOR a IN
-    SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, b.slots, b.on_failed
+    SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, (SELECT b.slots > 0 FROM barrier b WHERE b.barrier_id = x.barrier_id) AS slotted
     FROM (SELECT u.barrier_id, (u.idx / 64) % 16 AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
-          FROM unnest(p_arrivals) u GROUP BY 1, 2) x,
-    LATERAL (SELECT b.slots, b.on_failed FROM barrier b WHERE b.barrier_id = x.barrier_id) b
+          FROM unnest(p_arrivals) u GROUP BY 1, 2) x
     ORDER BY x.barrier_id, x.slot
   LOOP
     v_full := 0;
-    IF a.slots > 0 THEN
-      -- a failed child that holds the barrier has not arrived: it may be reopened
-      UPDATE barrier_slot SET remaining = remaining - (a.ok + a.skipped + CASE WHEN a.on_failed = 'hold' THEN 0 ELSE a.bad END)
-      WHERE barrier_id = a.barrier_id AND slot = a.slot RETURNING remaining INTO STRICT v_left;
-      IF v_left = 0 AND (a.ok + a.skipped > 0 OR a.on_failed <> 'hold') THEN v_full := 1; END IF;
+    IF a.slotted AND a.ok + a.bad + a.skipped > 0 THEN
+      UPDATE barrier_slot SET remaining = remaining - (a.ok + a.bad + a.skipped) WHERE barrier_id = a.barrier_id AND slot = a.slot RETURNING remaining INTO STRICT v_left;
+      v_full := (v_left = 0)::int;
     END IF;
-    IF cardinality(v_counts) > 0 AND v_counts[cardinality(v_counts)].barrier_id = a.barrier_id THEN
-      v_counts[cardinality(v_counts)] := ROW(a.barrier_id, a.slots > 0, v_counts[cardinality(v_counts)].full_slots + v_full, v_counts[cardinality(v_counts)].ok + a.ok,
-        v_counts[cardinality(v_counts)].bad + a.bad, v_counts[cardinality(v_counts)].skipped + a.skipped)::barrier_count;
+    IF c.barrier_id = a.barrier_id THEN
+      c := ROW(c.barrier_id, c.slotted, c.full_slots + v_full, c.ok + a.ok, c.bad + a.bad, c.skipped + a.skipped)::barrier_count;
     ELSE
-      v_counts := v_counts || ROW(a.barrier_id, a.slots > 0, v_full, a.ok, a.bad, a.skipped)::barrier_count;
+      IF c.barrier_id IS NOT NULL THEN v_counts := v_counts || c; END IF;
+      c := ROW(a.barrier_id, a.slotted, v_full, a.ok, a.bad, a.skipped)::barrier_count;
     END IF;
   END LOOP;
-  RETURN v_counts;
+  RETURN CASE WHEN c.barrier_id IS NULL THEN v_counts ELSE v_counts || c END;
 END $$;
 
 -- purpose: an API key; only the hash of its secret is kept; null when the name is taken
@@ -1013,6 +1123,52 @@ CREATE FUNCTION create_tenant(p_name text) RETURNS uuid LANGUAGE sql SET search_
   SELECT tenant_id FROM n UNION ALL SELECT t.tenant_id FROM tenant t WHERE t.name = p_name LIMIT 1
 $$;
 
+-- purpose: a barrier was counted: open it, fail it, close it, or go on waiting
+-- transition: barrier waiting -> released|failed; fan-out waiting -> succeeded when all its barriers are closed
+-- fenced by: the caller
+-- locks: the caller holds the barrier; then the step it holds, then its fan-out's step
+CREATE FUNCTION decide_barrier(b barrier, p_done uuid[], OUT o_ready uuid, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[])
+LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_all boolean := CASE WHEN b.slots > 0 THEN b.slots_left = 0 ELSE b.succeeded + b.failed + b.skipped >= b.expected END;
+  -- failed children that hold the barrier are waited for: they may be reopened
+  v_settled boolean := v_all AND (b.failed = 0 OR b.on_failed <> 'hold');
+  v_arrived int := b.succeeded + CASE WHEN b.on_failed = 'collect' THEN b.failed ELSE 0 END;
+  v_hope int := b.expected - b.succeeded - b.skipped - CASE WHEN b.on_failed = 'hold' THEN 0 ELSE b.failed END;
+  v_verdict text := 'wait';
+  v_why text;
+  x record;
+BEGIN
+  o_arrivals := '{}';
+  o_after := '{}';
+  o_skipped := '{}';
+  IF b.state <> 'waiting' THEN
+    v_verdict := b.state;
+    IF b.state = 'released' AND b.kind = 'gather' THEN PERFORM mark_late(b, p_done); END IF;
+  ELSIF b.kind = 'after' THEN
+    -- a step in a graph waits until all that it comes after has settled; then one failure is enough to never run it
+    v_verdict := CASE WHEN NOT v_settled THEN 'wait' WHEN b.failed > 0 THEN 'fail' WHEN b.skipped = b.expected AND b.expected > 0 THEN 'skip' ELSE 'release' END;
+    v_why := 'what it comes after failed';
+  ELSIF b.rule = 'all' THEN
+    v_verdict := CASE WHEN b.failed > 0 AND b.on_failed = 'fail' THEN 'fail' WHEN v_settled THEN 'release' ELSE 'wait' END;
+    v_why := format('%s of %s children failed', b.failed, b.expected);
+  ELSE
+    v_verdict := CASE WHEN v_arrived >= b.need THEN 'release' WHEN v_arrived + v_hope < b.need THEN 'fail' ELSE 'wait' END;
+    v_why := format('%s of %s are needed, and at most %s can still arrive', b.need, b.expected, v_arrived + v_hope);
+  END IF;
+  IF v_verdict = 'release' THEN
+    SELECT * INTO x FROM release_barrier(b);
+    o_ready := x.o_ready;
+    o_after := x.o_after;
+  ELSIF v_verdict IN ('fail', 'skip') THEN
+    IF v_verdict = 'fail' THEN SELECT * INTO x FROM fail_barrier(b, v_why); ELSE SELECT * INTO x FROM skip_held(b); END IF;
+    o_arrivals := x.o_arrivals;
+    o_after := x.o_after;
+    o_skipped := x.o_skipped;
+  END IF;
+  IF b.kind = 'gather' AND v_all AND NOT b.closed AND v_verdict <> 'wait' THEN o_after := o_after || close_barrier(b); END IF;
+END $$;
+
 -- purpose: ask a worker to stop leasing and end after what it runs
 -- transition: none
 -- fenced by: nothing
@@ -1025,11 +1181,11 @@ $$;
 -- transition: none
 -- fenced by: nothing; expand decides
 -- locks: none
-CREATE FUNCTION due_expansions(p_limit int) RETURNS TABLE (tenant_id uuid, run_id uuid, fan_id uuid, next_index int, node text, workflow text, workflow_version int, outer_fan uuid, idx int, round int, sources uuid[], feeds uuid[], input jsonb, input_blob bytea, retry_of uuid)
+CREATE FUNCTION due_expansions(p_limit int) RETURNS TABLE (tenant_id uuid, run_id uuid, fan_id uuid, next_index int, node text, workflow text, workflow_version int, outer_fan uuid, idx int, round int, sources uuid[], feeds uuid[], input jsonb, input_blob bytea, retry_of uuid, priority int)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT s.tenant_id, s.run_id, s.step_id, t.version::int, s.node, s.workflow, s.workflow_version, s.fan_id, s.idx, s.round, s.sources, s.feeds, s.input, s.input_blob, r.retry_of
+  SELECT s.tenant_id, s.run_id, s.step_id, t.version::int, s.node, s.workflow, s.workflow_version, s.fan_id, s.idx, s.round, s.sources, s.feeds, s.input, s.input_blob, r.retry_of, (SELECT k.priority FROM task k WHERE k.task_id = r.task_id AND k.tenant_id = r.tenant_id)
   FROM timer t JOIN step s ON s.step_id = t.target_id JOIN run r ON r.run_id = s.run_id
-  WHERE t.kind = 'expand' AND t.due_at <= clock() AND r.state IN ('created', 'running') ORDER BY t.due_at LIMIT p_limit
+  WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND r.state IN ('created', 'running') ORDER BY t.due_at LIMIT p_limit
 $$;
 
 -- purpose: the holder of a step of a run that winds down reports that it has stopped
@@ -1064,19 +1220,16 @@ $$;
 
 -- purpose: end a run that was winding down, and its task with it
 -- transition: run cancelling -> failed|cancelled; its waiting barriers -> cancelled; task running -> failed, cancelling -> cancelled
--- fenced by: the caller saw that nothing of it is open
--- locks: the run, then the task
+-- fenced by: the caller saw under the run's lock that nothing of it is open
+-- locks: the run, then its barriers, then the task
 CREATE FUNCTION end_run(p_run uuid) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   r run;
 BEGIN
-  WITH b AS (
-    UPDATE barrier x SET state = 'cancelled', version = x.version + 1 WHERE x.run_id = p_run AND x.state = 'waiting' RETURNING x.tenant_id, x.run_id, x.barrier_id, x.version
-  ), d AS (
-    DELETE FROM timer t WHERE t.target_id IN (SELECT b.barrier_id FROM b)
-  )
-  INSERT INTO event (tenant_id, run_id, kind, version, at, body) SELECT b.tenant_id, b.run_id, 'BarrierCancelled', b.version, v_now, jsonb_build_object('barrier', b.barrier_id) FROM b;
+  PERFORM cancel_barriers(ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting'));
+  -- nothing arrives any more: a join that was decided early must not be swept for ever
+  UPDATE barrier x SET closed = true WHERE x.run_id = p_run AND x.kind = 'gather' AND NOT x.closed;
   UPDATE run x SET state = x.outcome, version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (r.tenant_id, r.run_id, 'Run' || initcap(r.state), r.version, v_now, r.reason);
   PERFORM end_tasks(ARRAY[r.task_id], r.outcome, r.reason);
@@ -1106,10 +1259,18 @@ BEGIN
   FROM u;
 END $$;
 
+-- purpose: the error that a step ended with: of its last attempt that has one
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION error_of(p_step uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT a.error FROM attempt a WHERE a.step_id = p_step AND a.error IS NOT NULL ORDER BY a.fence DESC LIMIT 1
+$$;
+
 -- purpose: insert the next branches of a fan-out, one step a branch, and with the first of them the joins that wait for all
 -- transition: births: step ready, barrier waiting
 -- fenced by: the fan-out's row lock and the due row's cursor, so that two planners never insert a branch twice
--- locks: the fan-out's step, its run for share (so that it can't begin to wind down unseen), then only new rows
+-- locks: the fan-out's step, then new rows, slots, barriers and held steps; its run last, so that it can't end unseen (first only in a retried run)
 CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int, p_each int) RETURNS text
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -1127,8 +1288,9 @@ BEGIN
   END IF;
   UPDATE timer t SET version = p_next, due_at = v_now WHERE t.target_id = p_fan AND t.kind = 'expand' AND t.version = p_first;
   IF NOT FOUND THEN RETURN 'taken'; END IF;
-  SELECT r.retry_of INTO v_old_run FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running') FOR SHARE;
+  SELECT r.retry_of INTO v_old_run FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running');
   IF NOT FOUND THEN RETURN 'winding down'; END IF;
+  IF v_old_run IS NOT NULL THEN PERFORM hold_run(f.run_id); END IF;
   v_empty := insert_barriers(p_barriers);
   IF p_first = 0 THEN
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
@@ -1137,7 +1299,6 @@ BEGIN
   IF p_steps IS NOT NULL THEN
     PERFORM insert_plan(p_steps, NULL);
     v_counts := (SELECT count(*) FROM jsonb_to_recordset(p_steps) AS x(counts boolean) WHERE x.counts);
-    IF v_counts > 0 THEN UPDATE run r SET open = r.open + v_counts WHERE r.run_id = f.run_id; END IF;
   ELSIF p_items IS NOT NULL AND v_old_run IS NOT NULL AND f.fan_id IS NULL THEN
     PERFORM adopt_children(f, v_old_run, p_first, p_items, p_template);
   ELSIF p_items IS NOT NULL THEN
@@ -1147,6 +1308,8 @@ BEGIN
   END IF;
   IF p_next >= p_total THEN DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand'; END IF;
   PERFORM spread(v_empty, '{}');
+  IF p_total > 0 AND v_old_run IS NULL THEN PERFORM hold_run(f.run_id); END IF;
+  IF v_counts > 0 THEN UPDATE run r SET open = r.open + v_counts WHERE r.run_id = f.run_id AND r.state IN ('created', 'running'); END IF;
   RETURN 'expanded';
 END $$;
 
@@ -1163,8 +1326,9 @@ DECLARE
   v_node text := p_template->>'node';
 BEGIN
   WITH s AS (
-    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, created_at, updated_at)
-    SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int, v_now, v_now
+    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, start_within_ms, total_ms, expires_at, holds, created_at, updated_at)
+    SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int,
+           (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), v_now, v_now
     FROM jsonb_array_elements(p_items) WITH ORDINALITY i(v, n)
     RETURNING step_id, idx
   ), y AS (
@@ -1174,7 +1338,7 @@ BEGIN
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body) SELECT f.tenant_id, f.run_id, s.step_id, 'StepReady', 0, v_now, jsonb_build_object('fan', f.step_id, 'idx', s.idx) FROM s
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
-    SELECT f.tenant_id, 'step_deadline', v_now + (p_template->>'start_within_ms')::bigint * interval '1 ms', f.run_id, s.step_id FROM s WHERE p_template->>'start_within_ms' IS NOT NULL
+    SELECT f.tenant_id, k.kind, v_now + (p_template->>k.span)::bigint * interval '1 ms', f.run_id, s.step_id FROM s, (VALUES ('start_deadline', 'start_within_ms'), ('step_deadline', 'total_ms')) k(kind, span) WHERE p_template->>k.span IS NOT NULL
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
   SELECT ((s.idx / p_each) % 8)::smallint, f.tenant_id, 'stanchion.workers.' || v_queue || '.commands.v1', (array_agg(s.step_id))[1]::text, 'ExecuteSteps', f.run_id::text,
@@ -1195,6 +1359,12 @@ DECLARE
   i int;
   v_done uuid[] := '{}';
   v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
+  v_settled uuid[] := '{}';
+  v_fresh boolean;
+  v_over boolean;
+  v_final boolean;
+  v_x record;
 BEGIN
   PERFORM FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id FOR NO KEY UPDATE;
   v_now := clock();
@@ -1202,44 +1372,65 @@ BEGIN
     i := array_position(p_steps, s.step_id);
     CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running');
     v_done := v_done || s.step_id;
+    v_fresh := s.state = 'leased';
+    -- another attempt must still be able to begin within the step's total time
+    v_over := coalesce(s.expires_at <= v_now + p_delays_ms[i] * interval '1 ms', false);
+    v_final := p_final[i] OR v_over OR s.attempts + 1 >= s.max_attempts;
     UPDATE attempt t SET state = 'failed', ended_at = v_now, counted = true, error = p_errors[i], started_at = coalesce(t.started_at, t.granted_at)
     WHERE t.step_id = s.step_id AND t.fence = s.fence;
     step_id := s.step_id;
-    state := CASE WHEN p_final[i] OR s.attempts + 1 >= s.max_attempts THEN 'failed' ELSE 'retry_wait' END;
-    UPDATE step x SET state = CASE WHEN p_final[i] OR s.attempts + 1 >= s.max_attempts THEN 'failed' ELSE 'retry_wait' END,
+    state := CASE WHEN v_final THEN 'failed' ELSE 'retry_wait' END;
+    UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'retry_wait' END,
       version = x.version + 1, attempts = x.attempts + 1, proof = s.fence, updated_at = v_now WHERE x.step_id = s.step_id RETURNING * INTO s;
+    IF v_fresh THEN
+      INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepStarted', s.version, s.fence, v_now);
+    END IF;
     IF s.state = 'retry_wait' THEN
       INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
       VALUES (s.tenant_id, s.run_id, s.step_id, 'StepRetryScheduled', s.version, s.fence, v_now, jsonb_build_object('error', p_errors[i], 'delay_ms', p_delays_ms[i]));
       INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id, version) VALUES (s.tenant_id, 'retry', v_now + p_delays_ms[i] * interval '1 ms', s.run_id, s.step_id, s.version);
     ELSE
-      v_arrivals := v_arrivals || step_failed(s, p_errors[i]);
+      SELECT * INTO v_x FROM step_failed(s, p_errors[i] || CASE WHEN v_over AND NOT p_final[i] THEN '{"over": "its total time"}' ELSE '{}' END::jsonb);
+      v_arrivals := v_arrivals || v_x.o_arrivals;
+      v_after := v_after || v_x.o_after;
+      v_settled := v_settled || s.step_id || v_x.o_skipped;
     END IF;
     RETURN NEXT;
   END LOOP;
-  PERFORM spread(v_arrivals, v_done);
+  PERFORM spread(v_arrivals, v_settled, v_after);
   IF cardinality(v_done) < cardinality(p_steps) THEN
-    PERFORM refuse(p_worker, ARRAY(SELECT u FROM unnest(p_steps) u WHERE u <> ALL (v_done)),
-      ARRAY(SELECT p_fences[x.n] FROM unnest(p_steps) WITH ORDINALITY x(u, n) WHERE x.u <> ALL (v_done) ORDER BY x.n), 'fail');
+    RETURN QUERY SELECT d, CASE WHEN (SELECT y.state FROM step y WHERE y.step_id = d) = 'failed' THEN 'failed' ELSE 'retry_wait' END FROM unnest(refuse(p_worker, p_steps, p_fences, v_done, 'fail', 'failed')) d;
   END IF;
 END $$;
 
 -- purpose: a barrier that can't open any more fails; so does what it holds, or the whole run when that is not a branch's affair
 -- transition: barrier waiting -> failed; held step pending -> skipped
 -- fenced by: the caller
--- locks: the caller holds the barrier; then the held step, then the run
-CREATE FUNCTION fail_barrier(b barrier, p_why text) RETURNS arrival[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the caller holds the barrier; then the held step
+CREATE FUNCTION fail_barrier(b barrier, p_why text, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_reason jsonb := jsonb_build_object('code', 'E-JOIN-20', 'what', format('the join before %s failed: %s', b.node, p_why), 'barrier', b.barrier_id);
 BEGIN
   UPDATE barrier x SET state = 'failed', version = x.version + 1 WHERE x.barrier_id = b.barrier_id;
   DELETE FROM timer t WHERE t.target_id = b.barrier_id AND b.deadline_at IS NOT NULL;
-  INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (b.tenant_id, b.run_id, 'BarrierFailed', b.version + 1, v_now, v_reason);
-  INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
-  VALUES (outbox_partition_of(b.run_id), b.tenant_id, 'stanchion.events.v1', b.run_id::text, 'BarrierFailed', b.run_id::text,
-          jsonb_build_object('run_id', b.run_id, 'barrier_id', b.barrier_id, 'node', b.node, 'why', p_why)::text);
-  RETURN skip_step(b.step_id, b.run_id, v_reason, false);
+  INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (b.tenant_id, b.run_id, 'BarrierFailed', b.version + 1, v_now,
+    v_reason || jsonb_build_object('succeeded', b.succeeded, 'failed', b.failed, 'skipped', b.skipped));
+  IF b.step_id IS NOT NULL THEN
+    SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(b.step_id, v_reason, true) x;
+    IF b.kind = 'gather' THEN
+      o_after := o_after || ROW(b.run_id, 0, NULL, 'BarrierFailed', jsonb_build_object('barrier_id', b.barrier_id, 'step_id', b.step_id, 'node', b.node, 'rule', b.rule, 'expected', b.expected, 'succeeded', b.succeeded,
+        'failed', b.failed, 'code', 'E-JOIN-20', 'why', p_why))::aftermath;
+    END IF;
+    RETURN;
+  END IF;
+  o_arrivals := '{}';
+  o_skipped := '{}';
+  o_after := '{}';
+  -- a join without a step behind it: nothing above could collect the failure, unless the branch that it stands in is not needed any more
+  IF EXISTS (SELECT FROM step f WHERE f.step_id = b.fan_id AND (f.fan_id IS NULL OR EXISTS (SELECT FROM barrier o WHERE o.fan_id = f.fan_id AND o.state = 'waiting'))) THEN
+    o_after := ARRAY[ROW(b.run_id, 0, v_reason, NULL, NULL)::aftermath];
+  END IF;
 END $$;
 
 -- purpose: what an idle worker may lease without an offer: the fact is in the table, and its message may be lost, late, or with a busy worker
@@ -1269,6 +1460,21 @@ CREATE FUNCTION find_steps(p_tenant uuid, p_run uuid, p_fan uuid, p_idx int, p_n
   ORDER BY 3
 $$;
 
+-- purpose: a job is done, goes on later, or failed and is tried again later; false: another worker has it
+-- transition: maintenance job running -> done|due|failed
+-- fenced by: the job's fence
+-- locks: the job
+CREATE FUNCTION finish_maintenance(p_kind text, p_key text, p_tenant uuid, p_fence bigint, p_outcome text, p_result jsonb, p_wait_ms bigint, p_tries int) RETURNS text LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  WITH o AS (
+    SELECT j.kind, j.key, j.tenant_id, CASE p_outcome WHEN 'done' THEN 'done' WHEN 'failed' THEN CASE WHEN j.tries + 1 >= p_tries THEN 'failed' ELSE 'due' END ELSE 'due' END AS state
+    FROM maintenance_job j WHERE j.kind = p_kind AND j.key = p_key AND j.tenant_id = p_tenant AND j.fence = p_fence AND j.state = 'running' FOR NO KEY UPDATE
+  )
+  UPDATE maintenance_job j SET state = o.state, result = p_result, lease_until = NULL, tries = CASE p_outcome WHEN 'failed' THEN j.tries + 1 ELSE 0 END,
+    due_at = CASE o.state WHEN 'due' THEN clock() + p_wait_ms * interval '1 ms' ELSE j.due_at END, finished_at = CASE WHEN o.state <> 'due' THEN clock() END
+  FROM o WHERE j.kind = o.kind AND j.key = o.key AND j.tenant_id = o.tenant_id
+  RETURNING j.state
+$$;
+
 -- purpose: a join's time is over and its rule does not hold
 -- transition: barrier waiting -> failed
 -- fenced by: the barrier's state
@@ -1276,9 +1482,15 @@ $$;
 CREATE FUNCTION fire_barrier_deadline(t timer) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
+  d record;
 BEGIN
   SELECT * INTO b FROM barrier x WHERE x.barrier_id = t.target_id AND x.state = 'waiting' FOR NO KEY UPDATE;
-  IF FOUND THEN PERFORM spread(fail_barrier(b, 'its deadline passed'), '{}'); END IF;
+  IF FOUND THEN
+    SELECT * INTO d FROM fail_barrier(b, 'its deadline passed');
+    -- all may have settled already, when failed children held it
+    IF b.slots = 0 AND b.succeeded + b.failed + b.skipped >= b.expected THEN d.o_after := d.o_after || close_barrier(b); END IF;
+    PERFORM spread(d.o_arrivals, d.o_skipped, d.o_after);
+  END IF;
   DELETE FROM timer x WHERE x.timer_id = t.timer_id;
 END $$;
 
@@ -1302,45 +1514,118 @@ END $$;
 -- purpose: a step did not start, or not end, in the time it was given; what runs ends with its lease, which is never renewed past the attempt's deadline
 -- transition: step pending|ready|retry_wait -> failed
 -- fenced by: the step's state
--- locks: the step (skipped when locked: the timer stays due), then what it feeds
-CREATE FUNCTION fire_step_deadline(t timer) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the step (skipped when locked: the timer stays due), then those that only it could have started
+CREATE FUNCTION fire_step_deadline(t timer, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_settled uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   s step;
+  d record;
+  v_error jsonb := CASE t.kind WHEN 'start_deadline' THEN jsonb_build_object('code', 'E-STEP-23', 'what', 'no worker took it in the time it was given')
+    ELSE jsonb_build_object('code', 'E-STEP-28', 'what', 'its total time is over') END;
 BEGIN
+  o_arrivals := '{}';
+  o_after := '{}';
+  o_settled := '{}';
   SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN RETURN; END IF;
+  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running') OR s.expires_at > clock()) THEN
+    -- it runs: its attempt ends at this deadline, and may leave it in a state that has to end; or it was reopened with a new time
+    UPDATE timer x SET due_at = greatest(s.expires_at, clock() + interval '1 s') WHERE x.timer_id = t.timer_id;
+    RETURN;
+  END IF;
   DELETE FROM timer x WHERE x.timer_id = t.timer_id;
-  UPDATE step x SET state = 'failed', version = x.version + 1, updated_at = clock() WHERE x.step_id = t.target_id AND x.state IN ('pending', 'ready', 'retry_wait') RETURNING * INTO s;
-  IF NOT FOUND THEN RETURN; END IF;
+  IF s.state NOT IN ('pending', 'ready', 'retry_wait') OR (t.kind = 'start_deadline' AND s.fence > 0) THEN RETURN; END IF;
+  UPDATE step x SET state = 'failed', version = x.version + 1, updated_at = clock() WHERE x.step_id = t.target_id RETURNING * INTO s;
   DELETE FROM ready y WHERE y.step_id = s.step_id;
-  PERFORM spread(step_failed(s, jsonb_build_object('code', 'E-STEP-23', 'what', 'it did not start in the time it was given')), '{}');
+  SELECT * INTO d FROM step_failed(s, v_error);
+  o_arrivals := d.o_arrivals;
+  o_after := d.o_after;
+  o_settled := s.step_id || d.o_skipped;
 END $$;
 
--- purpose: do what is due: retries, deadlines of barriers, steps and tasks; expansions are the planner's
+-- purpose: do what is due: retries, deadlines of joins, steps and tasks; expansions are the planner's
 -- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
--- locks: for each timer its target (steps skip locked ones), then what follows from it; timers only after their targets
+-- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
 CREATE FUNCTION fire_timers(p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
+  v_now timestamptz := clock();
   t timer;
+  d record;
   v_fired int := 0;
   v_ready uuid[] := '{}';
+  v_failed uuid[] := '{}';
+  v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
 BEGIN
-  FOR t IN SELECT x.* FROM timer x WHERE x.due_at <= clock() AND x.kind <> 'expand' ORDER BY x.due_at LIMIT p_limit LOOP
-    CASE t.kind
-      WHEN 'retry' THEN v_ready := v_ready || fire_retry(t);
-      WHEN 'barrier_deadline' THEN PERFORM fire_barrier_deadline(t);
-      WHEN 'step_deadline' THEN PERFORM fire_step_deadline(t);
-      WHEN 'task_deadline' THEN
-        PERFORM wind_down(t.run_id, 'failed', jsonb_build_object('code', 'E-TASK-06', 'what', 'the task''s deadline passed'), 'timer');
-        DELETE FROM timer x WHERE x.timer_id = t.timer_id;
-      ELSE DELETE FROM timer x WHERE x.timer_id = t.timer_id;
-    END CASE;
+  FOR t IN SELECT x.* FROM timer x WHERE x.due_at <= v_now AND x.kind <> 'expand' ORDER BY x.due_at LIMIT p_limit LOOP
+    IF t.kind = 'barrier_deadline' THEN
+      CONTINUE WHEN v_fired > 0;
+      PERFORM fire_barrier_deadline(t);
+      RETURN 1;
+    END IF;
     v_fired := v_fired + 1;
+    IF t.kind = 'retry' THEN
+      v_ready := v_ready || fire_retry(t);
+    ELSIF t.kind IN ('start_deadline', 'step_deadline') THEN
+      SELECT * INTO d FROM fire_step_deadline(t);
+      v_arrivals := v_arrivals || d.o_arrivals;
+      v_after := v_after || d.o_after;
+      v_failed := v_failed || d.o_settled;
+    ELSE
+      IF t.kind = 'task_deadline' THEN
+        v_after := v_after || ROW(t.run_id, 0, jsonb_build_object('code', 'E-TASK-03', 'what', 'the task''s deadline passed'), NULL, NULL)::aftermath;
+      END IF;
+      DELETE FROM timer x WHERE x.timer_id = t.timer_id;
+    END IF;
   END LOOP;
-  PERFORM make_ready(nullif(v_ready, '{}'));
+  PERFORM make_ready(v_ready);
+  PERFORM spread(v_arrivals, v_failed, v_after);
   RETURN v_fired;
 END $$;
+
+-- purpose: what follows when a step ends without a result: its arrivals, and the end of those that only it could have started (the targets of its choice, the joins of a fan-out that never opened)
+-- transition: targets and joins pending -> skipped
+-- fenced by: the caller settled the step in this transaction
+-- locks: the targets, in the order of the graph
+CREATE FUNCTION follow(s step, p_how text, p_reason jsonb, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_target uuid;
+  x record;
+BEGIN
+  o_arrivals := arrivals_of(s, p_how);
+  o_after := '{}';
+  o_skipped := '{}';
+  -- a failed step that holds its branch may be reopened and choose then
+  IF p_how = 'bad' AND s.state = 'failed' AND is_held(s) THEN RETURN; END IF;
+  FOREACH v_target IN ARRAY coalesce(CASE WHEN s.kind = 'fan' THEN s.feeds ELSE s.chooses END, '{}') LOOP
+    SELECT * INTO x FROM skip_step(v_target, p_reason, p_how = 'bad');
+    o_arrivals := o_arrivals || x.o_arrivals;
+    o_after := o_after || x.o_after;
+    o_skipped := o_skipped || x.o_skipped;
+  END LOOP;
+END $$;
+
+-- purpose: rows of jobs that ended long ago
+-- transition: none; they go
+-- fenced by: nothing
+-- locks: the rows (skipping locked ones)
+CREATE FUNCTION forget_maintenance(p_seconds bigint, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int;
+BEGIN
+  DELETE FROM maintenance_job j WHERE (j.kind, j.key, j.tenant_id) IN (
+    SELECT x.kind, x.key, x.tenant_id FROM maintenance_job x WHERE x.finished_at < clock() - p_seconds * interval '1 s' ORDER BY x.finished_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
+
+-- purpose: the join that a step reads; of a further round of a joining step it is the one that its first round waited for
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION gather_of(j step, p_fan uuid) RETURNS SETOF barrier LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT b.* FROM barrier b WHERE b.fan_id = p_fan AND b.kind = 'gather' AND b.step_id IS NOT NULL AND b.node = j.node AND b.tenant_id = j.tenant_id
+$$;
 
 -- purpose: the joins over a fan-out, by the node that they are named for
 -- transition: none
@@ -1390,10 +1675,19 @@ BEGIN
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   PERFORM make_ready(v_done);
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-    PERFORM refuse(p_worker, ARRAY(SELECT u FROM unnest(p_steps) u WHERE u <> ALL (coalesce(v_done, '{}'))),
-      ARRAY(SELECT p_fences[x.n] FROM unnest(p_steps) WITH ORDINALITY x(u, n) WHERE x.u <> ALL (coalesce(v_done, '{}')) ORDER BY x.n), 'give_back');
+    RETURN QUERY SELECT unnest(refuse(p_worker, p_steps, p_fences, v_done, 'give_back', 'released'));
   END IF;
   RETURN QUERY SELECT unnest(v_done);
+END $$;
+
+-- purpose: keep a run from ending while what was just inserted into it is committed; refused when it has ended
+-- transition: none
+-- fenced by: the run's row lock: whoever ends a run looks for open steps under it
+-- locks: the run
+CREATE FUNCTION hold_run(p_run uuid) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  PERFORM FROM run r WHERE r.run_id = p_run AND r.ended_at IS NULL FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-CONFLICT-01 the run has ended meanwhile'; END IF;
 END $$;
 
 -- purpose: in words, what used up a step's attempts
@@ -1415,7 +1709,7 @@ CREATE FUNCTION input_of(p_step uuid, p_fence bigint, p_of uuid) RETURNS jsonb L
   SELECT o.input FROM step s, step o WHERE s.step_id = p_step AND s.fence = p_fence AND o.step_id = p_of AND o.run_id = s.run_id
 $$;
 
--- purpose: insert barriers with their slots and deadlines; those that expect nothing are returned to be opened at once
+-- purpose: insert barriers with their slots and deadlines; those that expect nothing, or need more than there can be, are returned to be decided at once
 -- transition: birth: barrier waiting
 -- fenced by: the caller
 -- locks: only new rows
@@ -1441,15 +1735,15 @@ BEGIN
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) SELECT p.tenant_id, 'barrier_deadline', v_now + p.within_ms * interval '1 ms', p.run_id, p.barrier_id FROM p WHERE p.within_ms IS NOT NULL
   )
-  SELECT array_agg(ROW(p.barrier_id, 0, 0, 0, 0)::arrival) INTO v_empty FROM p WHERE p.expected = 0;
+  SELECT array_agg(ROW(p.barrier_id, 0, 0, 0, 0)::arrival) INTO v_empty FROM p WHERE p.expected = 0 OR p.need > p.expected;
   RETURN coalesce(v_empty, '{}');
 END $$;
 
--- purpose: insert steps and barriers that the planner worked out, offer those that are ready, note what is due
+-- purpose: insert steps and barriers that the planner worked out, offer those that are ready
 -- transition: births: step pending|ready (succeeded|skipped when it is adopted from an earlier run), barrier waiting
 -- fenced by: the caller
 -- locks: only new rows
-CREATE FUNCTION insert_plan(p_steps jsonb, p_barriers jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION insert_plan(p_steps jsonb, p_barriers jsonb, p_priority int DEFAULT 0) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_ready uuid[];
@@ -1457,23 +1751,40 @@ DECLARE
 BEGIN
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_steps) AS x(tenant_id uuid, step_id uuid, run_id uuid, fan_id uuid, idx int, round int, kind text, state text, node text, queue text, priority int, max_attempts int,
-      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms int, start_within_ms bigint, total_ms bigint, adopt uuid)
+      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms int, start_within_ms bigint, total_ms bigint, chooses uuid[], holds boolean, adopt uuid)
   ), s AS (
-    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, round, kind, state, node, queue, priority, max_attempts, counts, waits, feeds, sources, workflow, workflow_version, answers, input, input_blob, timeout_ms, created_at, updated_at)
-    SELECT p.tenant_id, p.step_id, p.run_id, p.fan_id, coalesce(p.idx, 0), coalesce(p.round, 0), coalesce(p.kind, 'step'), p.state, p.node, p.queue, coalesce(p.priority, 0), coalesce(p.max_attempts, 4), coalesce(p.counts, false),
-           coalesce(p.waits, 0), p.feeds, p.sources, p.workflow, p.workflow_version, p.answers, p.input, decode(p.input_blob, 'hex'), p.timeout_ms, v_now, v_now FROM p
+    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, round, kind, state, node, queue, priority, max_attempts, counts, waits, feeds, sources, workflow, workflow_version, answers, input, input_blob, timeout_ms, start_within_ms, total_ms, expires_at, chooses, holds, created_at, updated_at)
+    SELECT p.tenant_id, p.step_id, p.run_id, p.fan_id, coalesce(p.idx, 0), coalesce(p.round, 0), coalesce(p.kind, 'step'), p.state, p.node, p.queue, greatest(-100, least(100, coalesce(p.priority, 0) + p_priority)), coalesce(p.max_attempts, 4), coalesce(p.counts, false),
+           coalesce(p.waits, 0), p.feeds, p.sources, p.workflow, p.workflow_version, p.answers, p.input, decode(p.input_blob, 'hex'), p.timeout_ms,
+           p.start_within_ms, p.total_ms, CASE p.state WHEN 'ready' THEN v_now + p.total_ms * interval '1 ms' END, p.chooses, coalesce(p.holds, false), v_now, v_now FROM p
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, p.step_id, CASE p.state WHEN 'ready' THEN 'StepReady' WHEN 'pending' THEN 'StepCreated' ELSE 'StepAdopted' END, 0, v_now,
-      jsonb_strip_nulls(jsonb_build_object('node', p.node, 'kind', nullif(p.kind, 'step'), 'fan', p.fan_id, 'idx', nullif(p.idx, 0), 'round', nullif(p.round, 0), 'feeds', p.feeds, 'counts', nullif(p.counts, false), 'adopted', p.adopt, 'state', CASE WHEN p.adopt IS NOT NULL THEN p.state END)) FROM p
-  ), t AS (
-    INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
-    SELECT p.tenant_id, 'step_deadline', v_now + least(p.start_within_ms, p.total_ms) * interval '1 ms', p.run_id, p.step_id FROM p WHERE p.start_within_ms IS NOT NULL OR p.total_ms IS NOT NULL
+      jsonb_strip_nulls(jsonb_build_object('node', p.node, 'kind', nullif(p.kind, 'step'), 'fan', p.fan_id, 'idx', nullif(p.idx, 0), 'round', nullif(p.round, 0), 'feeds', p.feeds, 'counts', nullif(p.counts, false), 'max_attempts', nullif(p.max_attempts, 4), 'adopted', p.adopt, 'state', CASE WHEN p.adopt IS NOT NULL THEN p.state END)) FROM p
   )
   SELECT array_agg(p.step_id) INTO v_ready FROM p WHERE p.state = 'ready';
   IF p_barriers IS NOT NULL AND jsonb_array_length(p_barriers) > 0 THEN v_empty := insert_barriers(p_barriers); END IF;
   PERFORM make_ready(v_ready);
   PERFORM spread(v_empty, '{}');
+END $$;
+
+-- purpose: whether a failed step holds its branch: its fan-out's joins hold for failed branches, and one of them still waits
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION is_held(s step) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT s.holds AND EXISTS (SELECT FROM barrier b WHERE b.fan_id = s.fan_id AND b.on_failed = 'hold' AND b.state = 'waiting')
+$$;
+
+-- purpose: a job has done a part of its work: keep how far it is, and the lease; false: another worker has it
+-- transition: none
+-- fenced by: the job's fence
+-- locks: the job
+CREATE FUNCTION keep_maintenance(p_kind text, p_key text, p_tenant uuid, p_fence bigint, p_result jsonb, p_lease_ms int) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  UPDATE maintenance_job j SET result = p_result, lease_until = clock() + p_lease_ms * interval '1 ms'
+  WHERE j.kind = p_kind AND j.key = p_key AND j.tenant_id = p_tenant AND j.fence = p_fence AND j.state = 'running';
+  RETURN FOUND;
 END $$;
 
 -- purpose: lease as many of the offered steps as are still ready; what does not come back is a duplicate or stale
@@ -1509,14 +1820,70 @@ BEGIN
     -- what begins at once is known to have begun: if its worker dies, that is a loss that counts. The rest was only handed out.
     INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until)
     SELECT u.tenant_id, u.step_id, u.run_id, p_worker, u.fence, u.attempts + 1, 'granted', v_now, CASE WHEN u.begins THEN v_now END,
-           CASE WHEN u.begins THEN v_now + u.timeout_ms * interval '1 ms' END, v_now + p_ttl_ms * interval '1 ms' FROM u
+           CASE WHEN u.begins THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + p_ttl_ms * interval '1 ms' FROM u
   )
   SELECT 'granted', u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
-         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, u.timeout_ms, u.input, u.input_blob, u.sources,
+         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, least(u.timeout_ms, greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1))::int, u.input, u.input_blob, u.sources,
          CASE WHEN u.sources IS NOT NULL THEN (
            SELECT jsonb_agg((SELECT jsonb_build_object('b', x.body, 'h', encode(x.blob, 'hex')) FROM result x WHERE x.step_id = o.id AND x.tenant_id = u.tenant_id) ORDER BY o.n)
            FROM unnest(u.sources) WITH ORDINALITY o(id, n)) END
   FROM u;
+END $$;
+
+-- purpose: a join was opened without branches in which a step had failed: what these branches still waited for never runs
+-- transition: step pending -> skipped; barrier waiting -> cancelled
+-- fenced by: the caller opened the join
+-- locks: the caller holds the join; then the pending steps, then other joins over the same fan-out
+CREATE FUNCTION leave_out(b barrier, p_branches int[]) RETURNS aftermath[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_reason jsonb := jsonb_build_object('code', 'E-JOIN-24', 'what', 'the join was opened without its branch');
+  s step;
+  d record;
+  v_ready uuid[];
+  v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
+BEGIN
+  FOR s IN SELECT x.* FROM step x WHERE x.fan_id = b.fan_id AND x.idx = ANY (p_branches) AND x.state = 'pending' ORDER BY x.step_id LOOP
+    PERFORM cancel_barriers(ARRAY(SELECT x.barrier_id FROM barrier x WHERE x.step_id = s.step_id AND x.kind = 'after' AND x.state = 'waiting'));
+    SELECT * INTO d FROM skip_step(s.step_id, v_reason, true);
+    v_arrivals := v_arrivals || ARRAY(SELECT a FROM unnest(d.o_arrivals) a WHERE a.barrier_id <> b.barrier_id);
+    v_after := v_after || d.o_after;
+  END LOOP;
+  SELECT v_after || x.o_after, x.o_ready INTO v_after, v_ready FROM arrive(v_arrivals, '{}') x;
+  PERFORM make_ready(v_ready);
+  RETURN v_after;
+END $$;
+
+-- purpose: branches of a decided join wait for nobody's decision: what holds in them until someone reopens a failed step is let go
+-- transition: barrier waiting -> cancelled; what it holds, and what a failed step could have chosen, pending -> skipped
+-- fenced by: the outer join being decided
+-- locks: barriers by id, then the steps they hold
+CREATE FUNCTION let_go(p_outer uuid, p_fans uuid[], p_reason jsonb, OUT o_n int, OUT o_arrivals arrival[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_held uuid[] := ARRAY(SELECT x.barrier_id FROM step s, barrier x WHERE s.fan_id = ANY (p_fans) AND s.state = 'pending' AND x.step_id = s.step_id AND x.barrier_id <> p_outer
+    AND x.state = 'waiting' AND x.on_failed = 'hold' AND x.failed > 0);
+  v_choosers uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.fan_id = ANY (p_fans) AND s.state = 'failed' AND s.chooses IS NOT NULL);
+  b barrier;
+  s step;
+  d record;
+BEGIN
+  o_n := 0;
+  o_arrivals := '{}';
+  o_after := '{}';
+  FOR b IN SELECT x.* FROM barrier x WHERE x.barrier_id = ANY (v_held) AND x.state = 'waiting' ORDER BY x.barrier_id FOR NO KEY UPDATE LOOP
+    PERFORM cancel_barriers(ARRAY[b.barrier_id]);
+    SELECT * INTO d FROM skip_step(b.step_id, p_reason, false);
+    o_n := o_n + 1;
+    o_arrivals := o_arrivals || d.o_arrivals;
+    o_after := o_after || d.o_after;
+    IF b.kind = 'gather' AND b.succeeded + b.failed + b.skipped >= b.expected THEN o_after := o_after || close_barrier(b); END IF;
+  END LOOP;
+  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_choosers) ORDER BY x.step_id LOOP
+    SELECT * INTO d FROM choose(s, NULL);
+    o_n := o_n + cardinality(d.o_arrivals);
+    o_arrivals := o_arrivals || d.o_arrivals;
+    o_after := o_after || d.o_after;
+  END LOOP;
 END $$;
 
 -- purpose: a tenant's keys, newest first; a secret is nowhere to be shown, only its hash was kept
@@ -1529,7 +1896,7 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE k.tenant_id = p_tenant AND (p_before IS NULL OR k.key_id < p_before) ORDER BY k.key_id DESC LIMIT p_limit
 $$;
 
--- purpose: put steps that just became ready where workers find them: a row in ready, and an offer while the queue's window has room
+-- purpose: put steps that just became ready where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
 -- transition: none (the caller made them ready)
 -- fenced by: the caller
 -- locks: none beyond the rows it inserts
@@ -1537,9 +1904,9 @@ CREATE FUNCTION make_ready(p_steps uuid[]) RETURNS void LANGUAGE plpgsql SET sea
 DECLARE
   v_now timestamptz := clock();
 BEGIN
-  IF p_steps IS NULL THEN RETURN; END IF;
+  IF p_steps IS NULL OR p_steps = '{}' THEN RETURN; END IF;
   WITH s AS MATERIALIZED (
-    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority
+    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, s.start_within_ms, s.expires_at
     FROM step s WHERE s.step_id = ANY (p_steps) AND s.state = 'ready'
   ), q AS MATERIALIZED (
     -- one in 64 looks at the window itself; the others only at whether a backlog waits
@@ -1548,11 +1915,31 @@ BEGIN
     INSERT INTO ready (step_id, tenant_id, workflow, workflow_version, node, queue, priority, offers, since, offered_at)
     SELECT s.step_id, s.tenant_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, CASE WHEN q.room THEN 1 ELSE 0 END, v_now, CASE WHEN q.room THEN v_now END
     FROM s JOIN q ON q.queue = s.queue
+  ), t AS (
+    INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
+    SELECT s.tenant_id, 'start_deadline', v_now + s.start_within_ms * interval '1 ms', s.run_id, s.step_id FROM s WHERE s.start_within_ms IS NOT NULL AND s.fence = 0
+    UNION ALL
+    -- it may have gone straight to a worker before, without a timer
+    SELECT s.tenant_id, 'step_deadline', s.expires_at, s.run_id, s.step_id FROM s WHERE s.expires_at IS NOT NULL AND NOT EXISTS (SELECT FROM timer x WHERE x.target_id = s.step_id AND x.kind = 'step_deadline')
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
   SELECT outbox_partition_of(s.step_id), s.tenant_id, 'stanchion.workers.' || s.queue || '.commands.v1', s.step_id::text, 'ExecuteSteps', s.run_id::text,
          jsonb_build_object('workflow', s.workflow, 'version', s.workflow_version, 'node', s.node, 'steps', jsonb_build_array(s.step_id))::text
   FROM s JOIN q ON q.queue = s.queue WHERE q.room;
+END $$;
+
+-- purpose: what settled after its join had opened is kept, and marked late for that join: its Results never change
+-- transition: none
+-- fenced by: the caller settled these steps, and holds the barrier
+-- locks: the caller holds the steps
+CREATE FUNCTION mark_late(b barrier, p_done uuid[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_late uuid[];
+BEGIN
+  WITH u AS (
+    UPDATE step s SET late_for = s.late_for || b.barrier_id WHERE s.step_id = ANY (p_done) AND b.barrier_id = ANY (s.feeds) RETURNING s.step_id
+  ) SELECT array_agg(u.step_id) INTO v_late FROM u;
+  UPDATE result r SET late = true WHERE r.step_id = ANY (v_late) AND NOT r.late;
 END $$;
 
 -- purpose: which node each of these steps is
@@ -1621,30 +2008,38 @@ BEGIN
   RETURN cardinality(v_ids);
 END $$;
 
--- purpose: open a barrier that failed children hold, without them, by a person's decision and for a reason
--- transition: barrier waiting -> released; held step pending -> ready
+-- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
+-- transition: barrier waiting -> released; the step it holds pending -> ready; what the held branches still waited for pending -> skipped
 -- fenced by: the release row's primary key
--- locks: slots, then the barrier, then the held step
+-- locks: the barrier, then the held steps, then the fan-out, the run
 CREATE FUNCTION open_barrier(p_tenant uuid, p_barrier uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
-  v_ready uuid;
   v_unsettled int;
+  v_held int[];
+  v_ready uuid;
+  v_after aftermath[];
 BEGIN
-  PERFORM FROM barrier_slot l WHERE l.barrier_id = p_barrier ORDER BY l.slot FOR NO KEY UPDATE;
   SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such barrier in this tenant'; END IF;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such barrier'; END IF;
   IF b.state <> 'waiting' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 the barrier is %s', b.state); END IF;
-  v_unsettled := CASE WHEN b.slots > 0 THEN (SELECT sum(l.remaining) FROM barrier_slot l WHERE l.barrier_id = p_barrier) ELSE b.expected - b.succeeded - b.skipped END;
-  IF b.on_failed <> 'hold' OR v_unsettled > b.failed THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 %s of %s children have not settled: only failed ones can be left out', v_unsettled - b.failed, b.expected);
+  IF b.on_failed <> 'hold' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-JOIN-22 the barrier waits for no decision: its failed children don''t hold it'; END IF;
+  v_unsettled := b.expected - b.succeeded - b.failed - b.skipped;
+  -- branches in which a step before the joined one has failed
+  v_held := ARRAY(SELECT DISTINCT s.idx FROM step s WHERE s.fan_id = b.fan_id AND s.state = 'failed' AND p_barrier <> ALL (coalesce(s.feeds, '{}'))
+    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')));
+  IF v_unsettled > cardinality(v_held) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 %s of %s children have not settled: only failed ones can be left out', v_unsettled - cardinality(v_held), b.expected);
   END IF;
-  UPDATE barrier_slot l SET remaining = 0 WHERE l.barrier_id = p_barrier;
-  UPDATE barrier x SET slots_left = 0, closed = true, succeeded = x.expected - x.failed - x.skipped WHERE x.barrier_id = p_barrier RETURNING * INTO b;
-  v_ready := release_barrier(b);
+  IF v_unsettled > 0 THEN
+    UPDATE barrier x SET failed = x.failed + v_unsettled WHERE x.barrier_id = p_barrier RETURNING * INTO b;
+  END IF;
+  SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
+  IF v_unsettled > 0 THEN v_after := v_after || leave_out(b, v_held); END IF;
+  v_after := v_after || close_barrier(b);
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
-  PERFORM settle_runs(array_remove(ARRAY[close_fan(b)], NULL));
+  PERFORM conclude(v_after);
   RETURN true;
 END $$;
 
@@ -1672,13 +2067,18 @@ $$;
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
 -- transition: none (paused_at is a flag)
 -- fenced by: nothing
--- locks: the run
+-- locks: ready rows (skipping locked ones), then the run
 CREATE FUNCTION pause_task(p_tenant uuid, p_task uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   r run;
 BEGIN
   IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
+  -- what could not be leased while it was paused is offered anew at once; before the run is locked, since a lease takes both the other way round
+  IF NOT p_paused THEN
+    UPDATE ready y SET offered_at = NULL WHERE y.step_id = ANY (ARRAY(SELECT y.step_id FROM ready y WHERE y.step_id = ANY (ARRAY(
+      SELECT s.step_id FROM step s WHERE s.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND s.state = 'ready')) FOR UPDATE SKIP LOCKED));
+  END IF;
   UPDATE run x SET paused_at = CASE WHEN p_paused THEN coalesce(x.paused_at, v_now) END, updated_at = v_now
   WHERE x.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND x.state IN ('created', 'running') AND (x.paused_at IS NOT NULL) <> p_paused RETURNING * INTO r;
   IF NOT FOUND THEN
@@ -1689,8 +2089,6 @@ BEGIN
   END IF;
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) VALUES (r.tenant_id, r.run_id, CASE WHEN p_paused THEN 'RunPaused' ELSE 'RunResumed' END, r.version, v_now, p_actor);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, CASE WHEN p_paused THEN 'task.pause' ELSE 'task.resume' END, p_task::text, '{}');
-  -- what could not be leased while it was paused is offered anew at once
-  IF NOT p_paused THEN UPDATE ready y SET offered_at = NULL WHERE y.step_id IN (SELECT s.step_id FROM step s WHERE s.run_id = r.run_id AND s.state = 'ready'); END IF;
   RETURN true;
 END $$;
 
@@ -1701,6 +2099,35 @@ END $$;
 CREATE FUNCTION place_of(p_fan uuid) RETURNS TABLE (fan_id uuid, idx int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT s.fan_id, s.idx FROM step s WHERE s.step_id = p_fan
 $$;
+
+-- purpose: what maintenance is due: derives the periodic jobs of this moment, gives up those that keep killing their worker, and lists what waits for one
+-- transition: maintenance job: born due; running -> failed when its workers were lost too often
+-- fenced by: the primary key: one row a kind and period, however many derive it
+-- locks: new rows; rows of lost workers by kind and key (skipping locked ones)
+CREATE FUNCTION plan_maintenance(p_kinds text[], p_seconds int[], p_tries int, p_limit int) RETURNS TABLE (kind text, key text, tenant_id uuid, fence bigint, offer int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz := clock();
+  v_nobody uuid := '00000000-0000-0000-0000-000000000000';
+BEGIN
+  UPDATE maintenance_job j SET state = 'failed', finished_at = v_now, lease_until = NULL, result = coalesce(j.result, '{}') || '{"error": {"code": "E-MAINT-03", "what": "its workers were lost in the middle of it"}}'
+  WHERE (j.kind, j.key, j.tenant_id) IN (
+    SELECT x.kind, x.key, x.tenant_id FROM maintenance_job x WHERE x.finished_at IS NULL AND x.state = 'running' AND x.lease_until < v_now AND x.tries + 1 >= p_tries
+    ORDER BY x.kind, x.key LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
+  -- a period is named by its start; while an earlier one of its kind is open there is nothing to add: it does the same work
+  INSERT INTO maintenance_job (kind, key, tenant_id, due_at)
+  SELECT p.kind, p.key, v_nobody, p.starts
+  FROM (SELECT u.kind, u.starts, to_char(u.starts AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS key
+        FROM (SELECT w.kind, to_timestamp(floor(extract(epoch FROM v_now) / w.seconds) * w.seconds) AS starts FROM unnest(p_kinds, p_seconds) w(kind, seconds)) u) p
+  WHERE NOT EXISTS (SELECT FROM maintenance_job j WHERE j.kind = p.kind AND j.tenant_id = v_nobody AND (j.key = p.key OR j.finished_at IS NULL))
+  ON CONFLICT DO NOTHING;
+  RETURN QUERY
+  -- what nobody claims is offered again after 1, 3, 7, 15 minutes: an entry of the queue may be lost, stuck or forged
+  SELECT j.kind, j.key, j.tenant_id, j.fence, floor(log(2, 1 + greatest(0, extract(epoch FROM v_now - coalesce(j.lease_until, j.due_at))) / 60))::int
+  FROM maintenance_job j
+  WHERE j.finished_at IS NULL AND ((j.state = 'due' AND j.due_at <= v_now) OR (j.state = 'running' AND j.lease_until < v_now))
+  ORDER BY j.due_at LIMIT p_limit;
+END $$;
 
 -- purpose: put messages (replies, dead letters) into the outbox from a service
 -- transition: none
@@ -1758,33 +2185,38 @@ DECLARE
   v_ready uuid[] := '{}';
   v_dead uuid[] := '{}';
   v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
+  v_now timestamptz := clock();
   s step;
   t attempt;
   v_final boolean;
+  v_x record;
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < clock() ORDER BY a.lease_until LIMIT p_limit) x;
+  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
   IF v_ids IS NULL THEN RETURN; END IF;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
     UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL,
-      error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-02' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
+      error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;
-    v_final := t.counted AND s.attempts + 1 >= s.max_attempts;
+    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR coalesce(s.expires_at <= clock(), false);
     UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'ready' END, version = x.version + 1, proof = -1, updated_at = clock(),
       attempts = x.attempts + t.counted::int, losses = least(x.losses + 1, 30000) WHERE x.step_id = s.step_id RETURNING * INTO s;
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, actor, body)
     VALUES (s.tenant_id, s.run_id, s.step_id, 'StepLost', s.version, s.fence, 'reaper', jsonb_build_object('counted', t.counted, 'worker', t.worker_id, 'error', t.error));
     IF v_final THEN
-      v_dead := v_dead || s.step_id;
-      v_arrivals := v_arrivals || step_failed(s, t.error);
+      SELECT * INTO v_x FROM step_failed(s, t.error);
+      v_dead := v_dead || s.step_id || v_x.o_skipped;
+      v_arrivals := v_arrivals || v_x.o_arrivals;
+      v_after := v_after || v_x.o_after;
     ELSE
       v_ready := v_ready || s.step_id;
     END IF;
     step_id := s.step_id; state := s.state;
     RETURN NEXT;
   END LOOP;
-  PERFORM make_ready(nullif(v_ready, '{}'));
-  PERFORM spread(v_arrivals, v_dead);
+  PERFORM make_ready(v_ready);
+  PERFORM spread(v_arrivals, v_dead, v_after);
 END $$;
 
 -- purpose: what a barrier's counts should be, from its children; a maintenance check and the repair of a counter that was damaged by hand
@@ -1809,17 +2241,24 @@ BEGIN
   SELECT l.slot::int, l.remaining, coalesce((SELECT n.n FROM n WHERE n.slot = l.slot), 0) FROM barrier_slot l WHERE l.barrier_id = p_barrier AND l.remaining <> coalesce((SELECT n.n FROM n WHERE n.slot = l.slot), 0);
 END $$;
 
--- purpose: keep what a stale writer tried: it changed nothing, and it is on record
+-- purpose: keep what a stale writer tried: it changed nothing, and it is on record; who only asks again, since the answer got lost, is told that it was done
 -- transition: none
 -- fenced by: nothing: this is what happens to those who are not the holder
 -- locks: none
-CREATE FUNCTION refuse(p_worker uuid, p_steps uuid[], p_fences bigint[], p_attempted text) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION refuse(p_worker uuid, p_steps uuid[], p_fences bigint[], p_done uuid[], p_attempted text, p_applied text) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_again uuid[];
+  v_stale uuid[];
 BEGIN
+  SELECT array_agg(x.u) FILTER (WHERE x.applied), array_agg(x.u) FILTER (WHERE NOT x.applied) INTO v_again, v_stale
+  FROM (SELECT u, EXISTS (SELECT FROM attempt a WHERE a.step_id = u AND a.fence = p_fences[array_position(p_steps, u)] AND a.worker_id = p_worker AND a.state = p_applied) AS applied
+        FROM unnest(p_steps) u WHERE u <> ALL (coalesce(p_done, '{}'))) x;
   INSERT INTO refused_write (tenant_id, run_id, step_id, worker_id, fence, current_fence, attempted, why)
   SELECT s.tenant_id, s.run_id, s.step_id, p_worker, p_fences[array_position(p_steps, s.step_id)], s.fence, p_attempted,
-         CASE WHEN s.fence > p_fences[array_position(p_steps, s.step_id)] THEN format('superseded: fence %s, current %s', p_fences[array_position(p_steps, s.step_id)], s.fence)
+         CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] THEN format('superseded: fence %s, current %s', p_fences[array_position(p_steps, s.step_id)], s.fence)
               ELSE format('the step is %s', s.state) END
-  FROM step s WHERE s.step_id = ANY (p_steps);
+  FROM step s WHERE s.step_id = ANY (v_stale);
+  RETURN coalesce(v_again, '{}');
 END $$;
 
 -- purpose: make a workflow version known; the same version with another graph is refused
@@ -1900,30 +2339,29 @@ END $$;
 -- transition: barrier waiting -> released; held step pending -> ready, or pending -> waiting for a fan-out, which the planner expands
 -- fenced by: the release row's primary key
 -- locks: the caller holds the barrier; then the held step
-CREATE FUNCTION release_barrier(b barrier) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION release_barrier(b barrier, OUT o_ready uuid, OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
+  v_counts jsonb := jsonb_build_object('rule', b.rule, 'expected', b.expected, 'succeeded', b.succeeded, 'failed', b.failed, 'skipped', b.skipped);
   s step;
 BEGIN
-  INSERT INTO barrier_release (tenant_id, barrier_id, included, at) VALUES (b.tenant_id, b.barrier_id, b.succeeded, v_now);
+  o_after := '{}';
+  INSERT INTO barrier_release (tenant_id, barrier_id, included, failed, skipped, at) VALUES (b.tenant_id, b.barrier_id, b.succeeded, b.failed, b.skipped, v_now);
   UPDATE barrier x SET state = 'released', version = x.version + 1, released_at = v_now WHERE x.barrier_id = b.barrier_id;
-  INSERT INTO event (tenant_id, run_id, kind, version, at, body)
-  VALUES (b.tenant_id, b.run_id, 'BarrierReleased', b.version + 1, v_now,
-          jsonb_build_object('barrier', b.barrier_id, 'rule', b.rule, 'expected', b.expected, 'succeeded', b.succeeded, 'failed', b.failed, 'skipped', b.skipped));
+  INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (b.tenant_id, b.run_id, 'BarrierReleased', b.version + 1, v_now, v_counts || jsonb_build_object('barrier', b.barrier_id));
   IF b.kind = 'gather' THEN
     DELETE FROM timer t WHERE t.target_id = b.barrier_id AND b.deadline_at IS NOT NULL;
-    INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
-    VALUES (outbox_partition_of(b.run_id), b.tenant_id, 'stanchion.events.v1', b.run_id::text, 'BarrierReleased', b.run_id::text,
-            jsonb_build_object('run_id', b.run_id, 'barrier_id', b.barrier_id, 'node', b.node, 'rule', b.rule, 'expected', b.expected, 'succeeded', b.succeeded, 'failed', b.failed)::text);
+    IF b.step_id IS NOT NULL THEN
+      o_after := ARRAY[ROW(b.run_id, 0, NULL, 'BarrierReleased', v_counts || jsonb_build_object('barrier_id', b.barrier_id, 'step_id', b.step_id, 'node', b.node))::aftermath];
+    END IF;
   END IF;
   UPDATE step x SET waits = x.waits - 1, updated_at = v_now, version = x.version + CASE WHEN x.waits = 1 THEN 1 ELSE 0 END,
-    state = CASE WHEN x.waits > 1 THEN 'pending' WHEN x.kind = 'fan' THEN 'waiting' ELSE 'ready' END
+    state = CASE WHEN x.waits > 1 THEN 'pending' WHEN x.kind = 'fan' THEN 'waiting' ELSE 'ready' END,
+    expires_at = CASE WHEN x.waits = 1 THEN v_now + x.total_ms * interval '1 ms' END
   WHERE x.step_id = b.step_id AND x.state = 'pending' RETURNING * INTO s;
-  IF NOT FOUND OR s.state = 'pending' THEN RETURN NULL; END IF;
+  IF NOT FOUND OR s.state = 'pending' THEN RETURN; END IF;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, at) VALUES (s.tenant_id, s.run_id, s.step_id, CASE s.state WHEN 'ready' THEN 'StepReady' ELSE 'FanOpened' END, s.version, v_now);
-  IF s.state = 'ready' THEN RETURN s.step_id; END IF;
-  PERFORM ask_to_expand(s);
-  RETURN NULL;
+  IF s.state = 'ready' THEN o_ready := s.step_id; ELSE PERFORM ask_to_expand(s); END IF;
 END $$;
 
 -- purpose: the heartbeat of one worker: renew all its leases, record which steps have started, learn which are lost or cancelled
@@ -1936,6 +2374,7 @@ LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_held uuid[];
+  v_lost uuid[];
 BEGIN
   SELECT array_agg(x.step_id) INTO v_held FROM (
     SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
@@ -1948,10 +2387,14 @@ BEGIN
   ) INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at) SELECT u.tenant_id, u.run_id, u.step_id, 'StepStarted', u.version, u.fence, v_now FROM u;
   UPDATE attempt t SET started_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.started_at, v_now) END,
     state = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN 'running' ELSE t.state END,
-    deadline_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.deadline_at, v_now + (SELECT s.timeout_ms FROM step s WHERE s.step_id = t.step_id) * interval '1 ms') END,
+    deadline_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.deadline_at, (SELECT least(v_now + s.timeout_ms * interval '1 ms', s.expires_at) FROM step s WHERE s.step_id = t.step_id)) END,
     progress = coalesce(p_progress[array_position(p_steps, t.step_id)], t.progress),
     lease_until = greatest(t.lease_until, least(v_now + p_ttl_ms * interval '1 ms', t.deadline_at + interval '2 s'))
   WHERE t.step_id = ANY (v_held) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL;
+  -- a heartbeat of an attempt that was taken away is a stale write as any other; one that crosses with the attempt's own end is not
+  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running'))
+    AND NOT EXISTS (SELECT FROM attempt t WHERE t.step_id = s.step_id AND t.fence = p_fences[array_position(p_steps, s.step_id)] AND t.worker_id = p_worker AND t.state IN ('succeeded', 'failed', 'released')));
+  IF v_lost <> '{}' THEN PERFORM refuse(p_worker, v_lost, ARRAY(SELECT p_fences[array_position(p_steps, u)] FROM unnest(v_lost) u), '{}', 'renew', 'none'); END IF;
   RETURN QUERY SELECT s.step_id,
     CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running') THEN 'lost'
          WHEN (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
@@ -1959,26 +2402,27 @@ BEGIN
   FROM step s WHERE s.step_id = ANY (p_steps);
 END $$;
 
--- purpose: reopen failed steps while their run is live and their barrier holds: one more attempt each, with the same or edited input
+-- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input
 -- transition: step failed -> ready
--- fenced by: the step's state and its run being live
--- locks: steps by id, then barriers by id
+-- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
+-- locks: steps by id, then the joins over their fan-outs and the barriers they feed, by id
 CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
+  v_open uuid[];
   v_done uuid[];
 BEGIN
-  PERFORM FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant ORDER BY s.step_id FOR NO KEY UPDATE;
+  v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds ORDER BY s.step_id FOR NO KEY UPDATE);
+  -- a join that is decided at this moment is decided with these steps as failed
+  PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id FOR NO KEY UPDATE;
   v_now := clock();
   WITH u AS (
-    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input)
-    WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.fan_id IS NOT NULL
-      AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id)
-      AND EXISTS (SELECT FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.on_failed = 'hold' AND b.state = 'waiting')
-    RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds
+    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input), expires_at = v_now + s.total_ms * interval '1 ms'
+    WHERE s.step_id = ANY (v_open) AND s.state = 'failed' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id) AND is_held(s)
+    RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds, s.max_attempts
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
-    SELECT u.tenant_id, u.run_id, u.step_id, 'StepReopened', u.version, v_now, p_actor, jsonb_build_object('reason', p_reason, 'edited', p_input IS NOT NULL) FROM u
+    SELECT u.tenant_id, u.run_id, u.step_id, 'StepReopened', u.version, v_now, p_actor, jsonb_build_object('reason', p_reason, 'edited', p_input IS NOT NULL, 'max_attempts', u.max_attempts) FROM u
   ), b AS (
     UPDATE barrier b SET failed = b.failed - x.n FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f AND b.on_failed = 'hold' AND b.state = 'waiting'
   )
@@ -1989,29 +2433,43 @@ BEGIN
   RETURN QUERY SELECT unnest(v_done);
 END $$;
 
+-- purpose: somebody asks for a job in bulk; asking again with the same key is the same job
+-- transition: maintenance job: born due
+-- fenced by: the primary key
+-- locks: only new rows
+CREATE FUNCTION request_maintenance(p_tenant uuid, p_kind text, p_key text, p_request jsonb, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  INSERT INTO maintenance_job (kind, key, tenant_id, request) VALUES (p_kind, p_key, p_tenant, p_request) ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN RETURN false; END IF;
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'maintenance.' || p_kind, p_key, p_request);
+  RETURN true;
+END $$;
+
 -- purpose: how many children a join has in each state, as it stood when its barrier opened
 -- transition: none
 -- fenced by: the joining step's fence
 -- locks: none
 CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid, p_node text) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT b.expected, coalesce(r.included, b.succeeded), b.failed, b.skipped FROM step j
-  JOIN barrier b ON b.step_id = j.step_id AND b.fan_id = p_fan AND b.tenant_id = j.tenant_id
-  LEFT JOIN barrier_release r ON r.barrier_id = b.barrier_id AND r.tenant_id = j.tenant_id
-  WHERE j.step_id = p_step AND j.fence = p_fence
+  SELECT b.expected, r.included, r.failed, r.skipped FROM step j, gather_of(j, p_fan) b, barrier_release r
+  WHERE j.step_id = p_step AND j.fence = p_fence AND r.barrier_id = b.barrier_id AND r.tenant_id = b.tenant_id
 $$;
 
--- purpose: the children that a join reads, in order of their index, a page at a time
+-- purpose: the children that a join reads, in order of their index, a page at a time; what settled after it had opened is `late` for good
 -- transition: none
 -- fenced by: the joining step's fence: reading is granted to the holder
 -- locks: none
 CREATE FUNCTION results_page(p_step uuid, p_fence bigint, p_fan uuid, p_node text, p_after int, p_limit int) RETURNS TABLE (idx int, state text, body jsonb, blob bytea, error jsonb)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT c.idx, CASE WHEN c.state = 'succeeded' AND x.late THEN 'late' ELSE c.state END, CASE WHEN NOT x.late THEN x.body END, CASE WHEN NOT x.late THEN x.blob END,
-         CASE WHEN c.state IN ('failed', 'skipped', 'cancelled') THEN (SELECT a.error FROM attempt a WHERE a.step_id = c.step_id AND a.error IS NOT NULL ORDER BY a.fence DESC LIMIT 1) END
+  SELECT c.idx, CASE WHEN c.late THEN 'late' WHEN c.spoiled THEN 'failed' ELSE c.state END, CASE WHEN NOT c.late THEN x.body END, CASE WHEN NOT c.late THEN x.blob END,
+         CASE WHEN c.late THEN NULL
+              WHEN c.state = 'failed' THEN error_of(c.step_id)
+              -- it never ran since something before it in its branch failed: that one's error, or that of an inner join
+              WHEN c.spoiled THEN coalesce((SELECT error_of(s.step_id) FROM step s WHERE s.fan_id = p_fan AND s.idx = c.idx AND s.tenant_id = c.tenant_id AND s.state = 'failed' ORDER BY s.updated_at LIMIT 1),
+                jsonb_build_object('code', 'E-JOIN-20', 'what', 'a step before it in its branch failed')) END
   FROM step j
-  JOIN LATERAL (SELECT s.* FROM step s WHERE s.fan_id = p_fan AND s.idx > p_after AND s.tenant_id = j.tenant_id AND s.kind = 'step' AND s.replaced_by IS NULL
-                AND coalesce(s.answers, s.node) = p_node ORDER BY s.idx LIMIT p_limit) c ON true
+  JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late FROM step s, gather_of(j, p_fan) b
+                WHERE s.fan_id = p_fan AND s.idx > p_after AND s.tenant_id = j.tenant_id AND s.kind = 'step' AND s.replaced_by IS NULL AND coalesce(s.answers, s.node) = p_node ORDER BY s.idx LIMIT p_limit) c ON true
   LEFT JOIN result x ON x.step_id = c.step_id AND x.tenant_id = j.tenant_id
   WHERE j.step_id = p_step AND j.fence = p_fence
   ORDER BY c.idx
@@ -2057,33 +2515,13 @@ BEGIN
   RETURN EXISTS (SELECT FROM api_key k WHERE k.key_id = p_key AND k.tenant_id = p_tenant);
 END $$;
 
--- purpose: count down what is open of each run and end the runs, and their tasks, that have nothing open left
--- transition: run created|running -> succeeded; task accepted|running -> completed
+-- purpose: count down what is open of each run, once for each time it is named
+-- transition: those of conclude
 -- fenced by: the caller
 -- locks: runs by id, then tasks by id
-CREATE FUNCTION settle_runs(p_runs uuid[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz := clock();
-  v_ids uuid[];
-  v_n int[];
-  v_tasks uuid[];
-BEGIN
-  IF p_runs IS NULL OR p_runs = '{}' THEN RETURN; END IF;
-  SELECT array_agg(x.id), array_agg(x.n) INTO v_ids, v_n FROM (SELECT u.id, count(*)::int AS n FROM unnest(p_runs) u(id) GROUP BY u.id) x;
-  PERFORM FROM run r WHERE r.run_id = ANY (v_ids) ORDER BY r.run_id FOR NO KEY UPDATE;
-  WITH u AS (
-    UPDATE run r SET open = r.open - v_n[array_position(v_ids, r.run_id)], updated_at = v_now,
-      state = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 'succeeded' ELSE r.state END,
-      version = r.version + CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 1 ELSE 0 END,
-      ended_at = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN v_now END
-    WHERE r.run_id = ANY (v_ids) AND r.state IN ('created', 'running')
-    RETURNING r.tenant_id, r.run_id, r.task_id, r.version, r.state
-  ), e AS (
-    INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT u.tenant_id, u.run_id, 'RunSucceeded', u.version, v_now FROM u WHERE u.state = 'succeeded'
-  )
-  SELECT array_agg(u.task_id) INTO v_tasks FROM u WHERE u.state = 'succeeded';
-  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL); END IF;
-END $$;
+CREATE FUNCTION settle_runs(p_runs uuid[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  SELECT conclude(ARRAY(SELECT ROW(u, 1, NULL, NULL, NULL)::aftermath FROM unnest(p_runs) u))
+$$;
 
 -- purpose: the public key by which a Kafka command is verified
 -- transition: none
@@ -2095,52 +2533,63 @@ $$;
 
 -- purpose: all that a step comes after was skipped, so it is skipped as well
 -- transition: barrier waiting -> released (with nothing included); held step pending -> skipped
--- fenced by: the caller
+-- fenced by: the release row's primary key
 -- locks: the caller holds the barrier; then the held step
-CREATE FUNCTION skip_held(b barrier) RETURNS arrival[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION skip_held(b barrier, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
 BEGIN
-  INSERT INTO barrier_release (tenant_id, barrier_id, included, at) VALUES (b.tenant_id, b.barrier_id, 0, clock());
-  UPDATE barrier x SET state = 'released', version = x.version + 1, released_at = clock() WHERE x.barrier_id = b.barrier_id;
-  INSERT INTO event (tenant_id, run_id, kind, version, body)
-  VALUES (b.tenant_id, b.run_id, 'BarrierReleased', b.version + 1, jsonb_build_object('barrier', b.barrier_id, 'rule', b.rule, 'expected', b.expected, 'succeeded', 0, 'failed', 0, 'skipped', b.skipped));
-  RETURN skip_step(b.step_id, b.run_id, jsonb_build_object('code', 'E-STEP-20', 'what', 'what it comes after was not chosen'), true);
+  INSERT INTO barrier_release (tenant_id, barrier_id, included, failed, skipped, at) VALUES (b.tenant_id, b.barrier_id, 0, 0, b.skipped, v_now);
+  UPDATE barrier x SET state = 'released', version = x.version + 1, released_at = v_now WHERE x.barrier_id = b.barrier_id;
+  INSERT INTO event (tenant_id, run_id, kind, version, at, body)
+  VALUES (b.tenant_id, b.run_id, 'BarrierReleased', b.version + 1, v_now, jsonb_build_object('barrier', b.barrier_id, 'rule', b.rule, 'expected', b.expected, 'succeeded', 0, 'failed', 0, 'skipped', b.skipped));
+  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(b.step_id, jsonb_build_object('code', 'E-STEP-20', 'what', 'what it comes after was not chosen'), false) x;
 END $$;
 
 -- purpose: a pending step never runs; what waits for it learns that, and a failure outside any fan-out ends the run
--- transition: step pending -> skipped
--- fenced by: the caller
--- locks: the step, then (through wind_down or settle_runs) its run
-CREATE FUNCTION skip_step(p_step uuid, p_run uuid, p_reason jsonb, p_neutral boolean) RETURNS arrival[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- transition: step pending -> skipped, and in turn those that only it could have started
+-- fenced by: the step's state: one that is not pending any more was decided before
+-- locks: the step, then those that only it could have started
+CREATE FUNCTION skip_step(p_step uuid, p_reason jsonb, p_spoiled boolean, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   s step;
+  v_counts aftermath[] := '{}';
 BEGIN
-  UPDATE step x SET state = 'skipped', version = x.version + 1, updated_at = clock() WHERE x.step_id = p_step AND x.state = 'pending' RETURNING * INTO s;
-  IF FOUND THEN
-    INSERT INTO event (tenant_id, run_id, step_id, kind, version, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepSkipped', s.version, p_reason);
+  o_arrivals := '{}';
+  o_after := '{}';
+  o_skipped := '{}';
+  UPDATE step x SET state = 'skipped', version = x.version + 1, spoiled = p_spoiled, updated_at = clock() WHERE x.step_id = p_step AND x.state = 'pending' RETURNING * INTO s;
+  IF NOT FOUND THEN
+    SELECT * INTO s FROM step x WHERE x.step_id = p_step;
+    IF p_spoiled AND s.fan_id IS NULL THEN o_after := ARRAY[ROW(s.run_id, 0, p_reason, NULL, NULL)::aftermath]; END IF;
+    RETURN;
   END IF;
-  IF NOT p_neutral AND (p_step IS NULL OR s.fan_id IS NULL) THEN
-    -- a join without a step behind it, or one outside any fan-out: nothing above could collect the failure
-    PERFORM wind_down(p_run, 'failed', p_reason, 'engine');
-    RETURN '{}';
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepSkipped', s.version, p_reason || jsonb_strip_nulls(jsonb_build_object('spoiled', nullif(p_spoiled, false))));
+  IF p_spoiled AND s.fan_id IS NULL THEN
+    -- outside any fan-out nothing above could collect the failure
+    o_after := ARRAY[ROW(s.run_id, 0, p_reason, NULL, NULL)::aftermath];
+    RETURN;
   END IF;
-  IF s.step_id IS NULL THEN RETURN '{}'; END IF;
-  IF s.counts THEN PERFORM settle_runs(ARRAY[s.run_id]); END IF;
-  RETURN arrivals_of(s, CASE WHEN p_neutral THEN 'skipped' ELSE 'bad' END);
+  IF s.counts THEN v_counts := ARRAY[ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath]; END IF;
+  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM follow(s, CASE WHEN p_spoiled THEN 'bad' ELSE 'skipped' END, p_reason) x;
+  o_after := v_counts || o_after;
+  o_skipped := s.step_id || o_skipped;
 END $$;
 
--- purpose: let settled steps arrive and do what follows: offer what became ready, count down the runs
--- transition: those of arrive and settle_runs
+-- purpose: let settled steps arrive and do what follows: offer what became ready, then conclude what concerns the runs
+-- transition: those of arrive and conclude
 -- fenced by: the caller
 -- locks: slots, barriers, held steps, runs, tasks
-CREATE FUNCTION spread(p_arrivals arrival[], p_done uuid[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION spread(p_arrivals arrival[], p_done uuid[], p_after aftermath[] DEFAULT '{}') RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_ready uuid[];
-  v_settled uuid[];
+  v_after aftermath[];
 BEGIN
-  IF p_arrivals IS NULL OR cardinality(p_arrivals) = 0 THEN RETURN; END IF;
-  SELECT a.o_ready, a.o_settled INTO v_ready, v_settled FROM arrive(p_arrivals, p_done) a;
-  IF cardinality(v_ready) > 0 THEN PERFORM make_ready(v_ready); END IF;
-  PERFORM settle_runs(v_settled);
+  IF cardinality(p_arrivals) > 0 THEN
+    SELECT a.o_ready, a.o_after INTO v_ready, v_after FROM arrive(p_arrivals, p_done) a;
+    IF cardinality(v_ready) > 0 THEN PERFORM make_ready(v_ready); END IF;
+  END IF;
+  PERFORM conclude(p_after || v_after);
 END $$;
 
 -- purpose: the first lease of a run starts it and its task
@@ -2172,18 +2621,20 @@ END $$;
 -- purpose: a step has failed for good: record why, and tell its branch's joins, or end the run when it stands outside any fan-out
 -- transition: none (the caller moved it to failed)
 -- fenced by: the caller
--- locks: the caller holds the step; then (through wind_down) its run
-CREATE FUNCTION step_failed(s step, p_error jsonb) RETURNS arrival[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the caller holds the step; then those that only it could have started
+CREATE FUNCTION step_failed(s step, p_error jsonb, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_reason jsonb := jsonb_build_object('code', 'E-STEP-21', 'what', format('step %s failed', s.node), 'step', s.step_id, 'why', how_it_failed(s.step_id), 'error', p_error);
 BEGIN
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, s.fence, v_reason);
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, nullif(s.fence, 0), v_reason);
   DELETE FROM timer t WHERE t.target_id = s.step_id;
   IF s.fan_id IS NULL THEN
-    PERFORM wind_down(s.run_id, 'failed', v_reason, 'engine');
-    RETURN '{}';
+    o_arrivals := '{}';
+    o_skipped := '{}';
+    o_after := ARRAY[ROW(s.run_id, 0, v_reason, NULL, NULL)::aftermath];
+    RETURN;
   END IF;
-  RETURN arrivals_of(s, 'bad');
+  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM follow(s, 'bad', v_reason) x;
 END $$;
 
 -- purpose: how many steps one offer names: several when they are known to be short, else one
@@ -2204,11 +2655,14 @@ LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_new uuid[];
-  v_seen text[];
+  v_fresh uuid[];
 BEGIN
-  -- a message that was applied before (by whichever replica) brings nothing new
-  SELECT array_agg(i.message_id) INTO v_seen FROM jsonb_to_recordset(p_tasks) AS x(tenant_id uuid, message_id text), inbox i
-  WHERE x.message_id IS NOT NULL AND i.message_id = x.message_id AND i.consumer = 'task-service' AND i.tenant_id = x.tenant_id;
+  -- a message is applied once, by whichever replica: whoever else has it waits here for the first one's end, and then brings nothing new
+  WITH i AS (
+    INSERT INTO inbox (tenant_id, message_id, consumer, subject, at)
+    SELECT x.tenant_id, x.message_id, 'task-service', x.task_id, v_now FROM jsonb_to_recordset(p_tasks) AS x(ord int, tenant_id uuid, message_id text, task_id uuid) WHERE x.message_id IS NOT NULL ORDER BY x.message_id, x.ord
+    ON CONFLICT DO NOTHING RETURNING subject
+  ) SELECT array_agg(i.subject) INTO v_fresh FROM i;
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_tasks) AS x(ord int, tenant_id uuid, task_id uuid, run_id uuid, workflow text, workflow_version int, idempotency_key text, payload_digest text, input jsonb, input_blob text, priority int, tags text[],
       goal text, constraints jsonb, deadline_at timestamptz, submitted_via text, submitted_by text, open int, message_id text, correlation_id text)
@@ -2216,7 +2670,7 @@ BEGIN
     INSERT INTO task (tenant_id, task_id, run_id, workflow, workflow_version, state, idempotency_key, payload_digest, input, input_blob, priority, tags, goal, constraints, deadline_at, submitted_via, submitted_by, created_at, updated_at)
     SELECT p.tenant_id, p.task_id, p.run_id, p.workflow, p.workflow_version, 'accepted', p.idempotency_key, decode(p.payload_digest, 'hex'), p.input, decode(p.input_blob, 'hex'), coalesce(p.priority, 0), coalesce(p.tags, '{}'),
            p.goal, p.constraints, p.deadline_at, p.submitted_via, p.submitted_by, v_now, v_now
-    FROM p WHERE p.message_id IS NULL OR p.message_id <> ALL (coalesce(v_seen, '{}')) ORDER BY p.tenant_id, p.idempotency_key, p.ord
+    FROM p WHERE p.message_id IS NULL OR p.task_id = ANY (v_fresh) ORDER BY p.tenant_id, p.idempotency_key, p.ord
     ON CONFLICT (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING tenant_id, task_id, run_id, workflow, workflow_version, deadline_at
   ), r AS (
@@ -2234,10 +2688,10 @@ BEGIN
            jsonb_build_object('task_id', t.task_id, 'run_id', t.run_id, 'workflow', t.workflow, 'version', t.workflow_version)::text FROM t
   )
   SELECT array_agg(t.task_id) INTO v_new FROM t;
-  INSERT INTO inbox (tenant_id, message_id, consumer, subject, at)
-  SELECT x.tenant_id, x.message_id, 'task-service', coalesce((SELECT t.task_id FROM task t WHERE t.tenant_id = x.tenant_id AND t.idempotency_key = x.idempotency_key), x.task_id), v_now
-  FROM jsonb_to_recordset(p_tasks) AS x(tenant_id uuid, message_id text, task_id uuid, idempotency_key text) WHERE x.message_id IS NOT NULL
-  ON CONFLICT DO NOTHING;
+  -- a new message with a known key is about the task that has the key
+  UPDATE inbox i SET subject = x.known FROM (SELECT y.tenant_id, y.message_id, (SELECT t.task_id FROM task t WHERE t.tenant_id = y.tenant_id AND t.idempotency_key = y.idempotency_key) AS known
+    FROM jsonb_to_recordset(p_tasks) AS y(tenant_id uuid, message_id text, task_id uuid, idempotency_key text) WHERE y.task_id = ANY (v_fresh) AND y.task_id <> ALL (coalesce(v_new, '{}'))) x
+  WHERE i.message_id = x.message_id AND i.consumer = 'task-service' AND i.tenant_id = x.tenant_id AND x.known IS NOT NULL;
   IF v_new IS NOT NULL THEN
     PERFORM insert_plan(
       CASE WHEN cardinality(v_new) = jsonb_array_length(p_tasks) THEN p_steps ELSE
@@ -2254,35 +2708,49 @@ BEGIN
     ORDER BY x.ord;
 END $$;
 
--- purpose: after an early release (or a failure) with rest=cancel, cancel the branches that have not started; those that run may finish, late
--- transition: step pending|ready|retry_wait -> cancelled
+-- purpose: after a join was decided: with rest=cancel cancel the branches that have not started, those that run may finish, late; let go what held for a reopening
+-- transition: step ready|retry_wait -> cancelled, fan-out waiting -> cancelled before its first branch; what only these could have started -> skipped
 -- fenced by: the barrier being decided
--- locks: an advisory lock on the barrier's sweep; steps by id (skipping locked ones), then slots and barriers
+-- locks: an advisory lock on the barrier's sweep; steps that hold nothing, by id (skipping locked ones), then slots, barriers and held steps as any arrival
 CREATE FUNCTION sweep_barrier(p_barrier uuid, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
+  v_began timestamptz := clock_timestamp();
+  v_reason jsonb := jsonb_build_object('code', 'E-JOIN-23', 'what', 'the join was decided without it');
   b barrier;
-  v_ids uuid[];
+  s step;
+  d record;
   v_fans uuid[];
-  v_arrivals arrival[];
-  v_settled uuid[];
+  v_ids uuid[] := '{}';
+  v_n int;
+  v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_barrier::text, 0)) THEN RETURN 0; END IF;
-  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.kind = 'gather' AND x.state <> 'waiting' AND NOT x.closed AND x.rest = 'cancel';
+  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.kind = 'gather' AND x.state <> 'waiting' AND NOT x.closed;
   IF NOT FOUND THEN RETURN 0; END IF;
-  WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT s.step_id FROM f, step s WHERE s.fan_id = f.id AND s.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT s.step_id FROM step s WHERE s.fan_id = ANY (v_fans) AND s.state IN ('pending', 'ready', 'retry_wait') LIMIT p_limit) x;
-  IF v_ids IS NULL THEN RETURN 0; END IF;
-  v_ids := cancel_pending(v_ids, jsonb_build_object('code', 'E-JOIN-23', 'what', 'the join was decided without it'));
-  SELECT array_agg(a), array_agg(x.run_id) FILTER (WHERE x.counts) INTO v_arrivals, v_settled FROM (SELECT s AS s, s.run_id, s.counts FROM step s WHERE s.step_id = ANY (v_ids)) x LEFT JOIN LATERAL unnest(arrivals_of(x.s, 'skipped')) a ON true;
-  PERFORM spread(array_remove(v_arrivals, NULL), '{}');
-  PERFORM settle_runs(v_settled);
-  RETURN cardinality(v_ids);
+  WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
+  -- pending steps follow from those before them, in the lock order of any arrival
+  IF b.rest = 'cancel' THEN v_ids := cancel_pending(v_fans, p_limit, v_reason); END IF;
+  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) ORDER BY x.step_id LOOP
+    IF s.counts THEN v_after := v_after || ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath; END IF;
+    SELECT * INTO d FROM follow(s, 'skipped', v_reason);
+    v_arrivals := v_arrivals || d.o_arrivals;
+    v_after := v_after || d.o_after;
+  END LOOP;
+  v_n := cardinality(v_ids);
+  IF v_n = 0 AND EXISTS (SELECT FROM barrier x WHERE x.fan_id = ANY (v_fans) AND x.on_failed = 'hold') THEN
+    SELECT x.o_n, x.o_arrivals, x.o_after INTO v_n, v_arrivals, v_after FROM let_go(p_barrier, v_fans, v_reason) x;
+  END IF;
+  PERFORM spread(v_arrivals, '{}', v_after);
+  -- what is left runs: the look at a large fan-out takes a tenth of the time at most
+  IF v_n = 0 THEN UPDATE barrier x SET sweep_at = clock() + least(greatest((clock_timestamp() - v_began) * 10, interval '100 ms'), interval '2 s') WHERE x.barrier_id = p_barrier; END IF;
+  RETURN v_n;
 END $$;
 
 -- purpose: wind a run down: cancel what has not started, take what outlived its grace, end the run when nothing is open any more
 -- transition: step pending|ready|retry_wait|waiting -> cancelled, leased|running -> cancelled after the grace; run cancelling -> failed|cancelled
 -- fenced by: the run being in cancelling
--- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then the run, then the task
+-- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then the run, its barriers (nobody arrives at them any more), the task
 CREATE FUNCTION sweep_run(p_run uuid, p_limit int, p_grace_ms int) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   r run;
@@ -2301,6 +2769,8 @@ BEGIN
     UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
     RETURN 'sweeping';
   END IF;
+  -- under the run's lock: whoever inserts steps into the run holds it until they can be seen
+  PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running')) THEN
     -- start over from the first step: rows that were locked were passed over, and what runs may have become ready again
     UPDATE run x SET swept_to = NULL WHERE x.run_id = p_run;
@@ -2335,7 +2805,7 @@ DECLARE
   v_now timestamptz := clock();
   r run;
 BEGIN
-  UPDATE run SET state = 'cancelling', outcome = p_outcome, reason = p_reason, version = version + 1, updated_at = v_now, seq = seq + 1
+  UPDATE run SET state = 'cancelling', outcome = p_outcome, reason = p_reason, version = version + 1, updated_at = v_now
   WHERE run_id = p_run AND state IN ('created', 'running') RETURNING * INTO r;
   IF NOT FOUND THEN RETURN false; END IF;
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
@@ -2356,11 +2826,13 @@ END $$;
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= clock() AND t.kind = 'expand'), EXISTS (SELECT FROM timer t WHERE t.due_at <= clock() AND t.kind <> 'expand'),
-    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < clock()),
-    EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < clock() - interval '5 s'),
+  -- (SELECT clock()) is evaluated once, so that it can bound an index scan; a bare clock() would be compared with every row
+  SELECT EXISTS (SELECT FROM timer t, run r WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND r.run_id = t.run_id AND r.state IN ('created', 'running')),
+    EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
+    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock())),
+    EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < (SELECT clock()) - interval '5 s'),
     ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' LIMIT 100),
-    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND b.rest = 'cancel' LIMIT 100)
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold') LIMIT 100)
 $$;
 
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
@@ -2618,6 +3090,13 @@ CREATE POLICY engine ON stanchion.inbox TO stanchion_engine, stanchion_owner USI
 
 CREATE POLICY tenant_only ON stanchion.inbox FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.maintenance_job ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.maintenance_job FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.maintenance_job TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.maintenance_job FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.node_stat ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.node_stat FORCE ROW LEVEL SECURITY;
 
@@ -2743,6 +3222,8 @@ ALTER TABLE stanchion.event OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.inbox OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.maintenance_job OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.node_stat OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.outbox OWNER TO stanchion_owner;
@@ -2777,7 +3258,7 @@ ALTER TABLE stanchion.event_default OWNER TO stanchion_owner;
 ALTER TABLE stanchion.event_default ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.event_default FORCE ROW LEVEL SECURITY;
 
-GRANT USAGE ON SCHEMA stanchion TO stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_dashboard;
+GRANT USAGE ON SCHEMA stanchion TO stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.api_key TO stanchion_engine;
 
@@ -2798,6 +3279,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.dead_letter TO stanchion_engin
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.event TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.inbox TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.maintenance_job TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.node_stat TO stanchion_engine;
 
@@ -2839,11 +3322,13 @@ REVOKE UPDATE, DELETE ON stanchion.audit FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -2867,7 +3352,11 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.canc
 
 GRANT EXECUTE ON FUNCTION stanchion.cancel_task TO stanchion_task_service;
 
-GRANT EXECUTE ON FUNCTION stanchion.clock TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_dashboard;
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.claim_maintenance'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.claim_maintenance TO stanchion_maintenance;
+
+GRANT EXECUTE ON FUNCTION stanchion.clock TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.complete'::regproc::oid::regprocedure); END $$;
 
@@ -2921,9 +3410,17 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find
 
 GRANT EXECUTE ON FUNCTION stanchion.find_steps TO stanchion_worker, stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_maintenance'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.finish_maintenance TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fire_timers'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.fire_timers TO stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.forget_maintenance'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.forget_maintenance TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.gathers_of'::regproc::oid::regprocedure); END $$;
 
@@ -2935,7 +3432,7 @@ GRANT EXECUTE ON FUNCTION stanchion.get_blob TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.get_workflow'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.get_workflow TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_dashboard;
+GRANT EXECUTE ON FUNCTION stanchion.get_workflow TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back'::regproc::oid::regprocedure); END $$;
 
@@ -2944,6 +3441,10 @@ GRANT EXECUTE ON FUNCTION stanchion.give_back TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.input_of TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.keep_maintenance'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.keep_maintenance TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.lease'::regproc::oid::regprocedure); END $$;
 
@@ -2980,6 +3481,10 @@ GRANT EXECUTE ON FUNCTION stanchion.pause_task TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.place_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.place_of TO stanchion_orchestrator, stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.plan_maintenance'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.plan_maintenance TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.post'::regproc::oid::regprocedure); END $$;
 
@@ -3033,6 +3538,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.reop
 
 GRANT EXECUTE ON FUNCTION stanchion.reopen_steps TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.request_maintenance'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.request_maintenance TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.results_counts'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.results_counts TO stanchion_worker;
@@ -3071,11 +3580,11 @@ GRANT EXECUTE ON FUNCTION stanchion.sweep_run TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_by_name'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.tenant_by_name TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_dashboard;
+GRANT EXECUTE ON FUNCTION stanchion.tenant_by_name TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_names'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.tenant_names TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_dashboard;
+GRANT EXECUTE ON FUNCTION stanchion.tenant_names TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.work_waiting'::regproc::oid::regprocedure); END $$;
 

@@ -28,7 +28,7 @@ HELD = (S.LEASED, S.RUNNING)
 STEP = Machine(
     table="step",
     states=StepState,
-    births=(S.PENDING, S.READY),
+    births=(S.PENDING, S.READY, S.SUCCEEDED, S.SKIPPED),  # settled from birth: adopted from the run that is retried
     transitions=(
         Transition("release", (S.PENDING,), S.READY, ("barrier", "worker"), "what it waited for is there", "StepReady"),
         Transition("open", (S.PENDING,), S.WAITING, ("barrier",), "a fan-out waits for its branches", "FanOpened"),

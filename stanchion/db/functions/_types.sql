@@ -8,3 +8,5 @@ CREATE TYPE leased AS (
 );
 CREATE TYPE arrival AS (barrier_id uuid, idx int, ok int, bad int, skipped int);
 CREATE TYPE barrier_count AS (barrier_id uuid, slotted boolean, full_slots int, ok int, bad int, skipped int);
+-- what is to be done to a run once everything below it is locked and settled: count down by `settled`, fail for a `reason`, publish `news`
+CREATE TYPE aftermath AS (run_id uuid, settled int, reason jsonb, news text, body jsonb);

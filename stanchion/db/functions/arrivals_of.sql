@@ -2,13 +2,6 @@
 -- transition: none
 -- fenced by: the caller
 -- locks: none
-CREATE FUNCTION arrivals_of(s step, p_how text) RETURNS arrival[] LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_out arrival[] := '{}';
-  v_held uuid;
-BEGIN
-  IF s.kind = 'step' THEN
-    RETURN coalesce((SELECT array_agg(ROW(f, s.idx, (p_how = 'ok')::int, (p_how = 'bad')::int, (p_how = 'skipped')::int)::arrival) FROM unnest(s.feeds) f), '{}');
-  END IF;
-  RETURN v_out;
-END $$;
+CREATE FUNCTION arrivals_of(s step, p_how text) RETURNS arrival[] LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT coalesce(array_agg(ROW(f, s.idx, (p_how = 'ok')::int, (p_how = 'bad')::int, (p_how = 'skipped')::int)::arrival), '{}') FROM unnest(CASE WHEN s.kind = 'step' THEN s.feeds END) f
+$$;

@@ -1,11 +1,13 @@
--- purpose: cancel only those steps that have not started, looked at under their locks
--- transition: step pending|ready|retry_wait -> cancelled
--- fenced by: nothing: nobody holds them
+-- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion
+-- transition: step ready|retry_wait -> cancelled, fan-out waiting -> cancelled before its first branch
+-- fenced by: the step's state, looked at under its lock
 -- locks: steps by id, skipping locked ones
-CREATE FUNCTION cancel_pending(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION cancel_pending(p_fans uuid[], p_limit int, p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_ids uuid[];
+  v_ids uuid[] := ARRAY(
+    SELECT s.step_id FROM step s WHERE s.fan_id = ANY (p_fans)
+      AND (s.state IN ('ready', 'retry_wait') OR (s.state = 'waiting' AND EXISTS (SELECT FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'expand' AND t.version = 0)))
+    ORDER BY s.step_id LIMIT p_limit FOR NO KEY UPDATE OF s SKIP LOCKED);
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED) x;
-  RETURN CASE WHEN v_ids IS NULL THEN '{}' ELSE cancel_steps(v_ids, p_reason) END;
+  RETURN CASE WHEN v_ids = '{}' THEN v_ids ELSE cancel_steps(v_ids, p_reason) END;
 END $$;

@@ -5,19 +5,19 @@
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
-  v_ids uuid[];
+  v_ids uuid[] := ARRAY(
+    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED) x;
-  IF v_ids IS NULL THEN RETURN '{}'; END IF;
+  IF v_ids = '{}' THEN RETURN v_ids; END IF;
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);
   WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, updated_at = v_now, proof = CASE WHEN s.state IN ('leased', 'running') THEN -2 ELSE 0 END WHERE s.step_id = ANY (v_ids)
-    RETURNING s.tenant_id, s.run_id, s.step_id, s.version
+    RETURNING s.tenant_id, s.run_id, s.step_id, s.version, CASE WHEN old.state IN ('leased', 'running') THEN s.fence END AS fence
   ), a AS (
     UPDATE attempt t SET state = 'superseded', ended_at = v_now, error = p_reason WHERE t.step_id = ANY (v_ids) AND t.ended_at IS NULL
   )
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body) SELECT u.tenant_id, u.run_id, u.step_id, 'StepCancelled', u.version, v_now, 'canceller', p_reason FROM u;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body) SELECT u.tenant_id, u.run_id, u.step_id, 'StepCancelled', u.version, u.fence, v_now, 'canceller', p_reason FROM u;
   RETURN v_ids;
 END $$;

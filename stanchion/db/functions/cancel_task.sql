@@ -8,7 +8,7 @@ DECLARE
   v_state text;
 BEGIN
   IF v_run IS NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
-  IF wind_down(v_run, 'cancelled', jsonb_build_object('code', 'E-TASK-05', 'what', 'it was cancelled', 'why', p_reason, 'by', p_actor), p_actor) THEN
+  IF wind_down(v_run, 'cancelled', jsonb_build_object('code', 'E-TASK-21', 'what', 'it was cancelled', 'why', p_reason, 'by', p_actor), p_actor) THEN
     INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.cancel', p_task::text, jsonb_build_object('reason', p_reason));
   END IF;
   SELECT t.state INTO v_state FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant;

@@ -1,22 +1,26 @@
--- purpose: start the step that was chosen with its input, and skip the alternatives
+-- purpose: start the step that was chosen with its input, and skip the other targets; without a choice all are skipped
 -- transition: step pending -> ready (chosen) or skipped (the others)
 -- fenced by: the caller holds the choosing step
--- locks: the targets by id
-CREATE FUNCTION choose(s step, p_chosen jsonb) RETURNS arrival[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the targets in the order of the graph
+CREATE FUNCTION choose(s step, p_chosen jsonb, OUT o_arrivals arrival[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  x step;
-  v_out arrival[] := '{}';
-  v_ready uuid[];
+  v_target uuid;
+  v_now timestamptz := clock();
+  t step;
+  d record;
 BEGIN
-  FOR x IN SELECT t.* FROM step t WHERE t.step_id = ANY (ARRAY(SELECT jsonb_array_elements_text(p_chosen->'targets')::uuid)) AND t.state = 'pending' ORDER BY t.step_id FOR NO KEY UPDATE LOOP
-    IF x.node = p_chosen->>'node' THEN
-      UPDATE step t SET state = 'ready', version = t.version + 1, waits = 0, input = p_chosen->'input', updated_at = clock() WHERE t.step_id = x.step_id RETURNING * INTO x;
-      INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (x.tenant_id, x.run_id, x.step_id, 'StepReady', x.version);
-      v_ready := v_ready || x.step_id;
+  o_arrivals := '{}';
+  o_after := '{}';
+  FOREACH v_target IN ARRAY s.chooses LOOP
+    UPDATE step x SET state = 'ready', version = x.version + 1, waits = 0, input = p_chosen->'input', updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
+    WHERE x.step_id = v_target AND x.node = p_chosen->>'node' AND x.state = 'pending' RETURNING * INTO t;
+    IF FOUND THEN
+      INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (t.tenant_id, t.run_id, t.step_id, 'StepReady', t.version);
+      PERFORM make_ready(ARRAY[t.step_id]);
     ELSE
-      v_out := v_out || skip_step(x.step_id, x.run_id, jsonb_build_object('code', 'E-STEP-20', 'what', 'another step was chosen'), true);
+      SELECT * INTO d FROM skip_step(v_target, jsonb_build_object('code', 'E-STEP-20', 'what', 'another step was chosen'), false);
+      o_arrivals := o_arrivals || d.o_arrivals;
+      o_after := o_after || d.o_after;
     END IF;
   END LOOP;
-  PERFORM make_ready(v_ready);
-  RETURN v_out;
 END $$;

@@ -10,17 +10,24 @@ DECLARE
   v_now timestamptz;
   v_done uuid[];
   v_arrivals arrival[];
-  v_settled uuid[];
+  v_after aftermath[];
   v_ready uuid[];
-  v_more uuid[];
+  v_more aftermath[];
   v_mine uuid[];
+  v_late uuid[];
+  v_choosers uuid[];
+  v_timed uuid[];
+  s step;
+  v_x record;
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  -- the current fence is the law: a lease that ran out and that nobody took is still the holder's, and the event says so
+  v_late := ARRAY(SELECT t.step_id FROM attempt t WHERE t.step_id = ANY (p_steps) AND t.ended_at IS NULL AND t.lease_until < v_now);
   WITH u AS (
     UPDATE step s SET state = 'succeeded', version = s.version + 1, attempts = s.attempts + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
     WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
-    RETURNING s.tenant_id, s.step_id, s.run_id, s.feeds, s.idx, s.fence, s.version, s.counts, old.state = 'leased' AS fresh, array_position(p_steps, s.step_id) AS i
+    RETURNING s.tenant_id, s.step_id, s.run_id, s.feeds, s.idx, s.fence, s.version, s.counts, s.chooses, s.start_within_ms IS NOT NULL OR s.expires_at IS NOT NULL AS timed, old.state = 'leased' AS fresh, array_position(p_steps, s.step_id) AS i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT u.tenant_id, u.step_id, u.fence, p_bodies[u.i], p_blobs[u.i] FROM u
   ), a AS (
@@ -28,15 +35,22 @@ BEGIN
     UPDATE attempt t SET state = 'succeeded', ended_at = v_now, counted = true, started_at = coalesce(t.started_at, t.granted_at)
     WHERE t.step_id = ANY (p_steps) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL
   ), e AS (
-    INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at)
-    SELECT u.tenant_id, u.run_id, u.step_id, k.kind, u.version, u.fence, v_now FROM u CROSS JOIN (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE u.fresh OR k.kind = 'StepSucceeded'
+    INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
+    SELECT u.tenant_id, u.run_id, u.step_id, k.kind, u.version, u.fence, v_now, CASE WHEN k.kind = 'StepSucceeded' AND u.step_id = ANY (v_late) THEN '{"late": true}'::jsonb END FROM u CROSS JOIN (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE u.fresh OR k.kind = 'StepSucceeded'
   )
-  SELECT array_agg(u.step_id), array_agg(u.run_id) FILTER (WHERE u.counts),
+  SELECT array_agg(u.step_id), array_agg(ROW(u.run_id, 1, NULL, NULL, NULL)::aftermath) FILTER (WHERE u.counts), array_agg(u.step_id) FILTER (WHERE u.chooses IS NOT NULL), array_agg(u.step_id) FILTER (WHERE u.timed),
     (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, (v.idx / 64) % 16 AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
-  INTO v_done, v_settled, v_arrivals FROM u;
+  INTO v_done, v_after, v_choosers, v_timed, v_arrivals FROM u;
+  IF v_timed IS NOT NULL THEN DELETE FROM timer t WHERE t.target_id = ANY (v_timed); END IF;
+  FOR s IN SELECT y.* FROM step y WHERE y.step_id = ANY (v_choosers) ORDER BY y.step_id LOOP
+    -- it could have chosen with Go and returned a value: all its targets are skipped
+    SELECT * INTO v_x FROM choose(s, NULL);
+    v_arrivals := v_arrivals || v_x.o_arrivals;
+    v_after := v_after || v_x.o_after;
+  END LOOP;
   IF v_arrivals IS NOT NULL THEN
-    SELECT a.o_ready, a.o_settled INTO v_ready, v_more FROM arrive(v_arrivals, v_done) a;
-    v_settled := coalesce(v_settled, '{}') || v_more;
+    SELECT a.o_ready, a.o_after INTO v_ready, v_more FROM arrive(v_arrivals, v_done) a;
+    v_after := v_after || v_more;
     IF cardinality(v_ready) > 0 THEN
       -- what became ready goes to the worker that is here, when it serves it: no trip through the broker
       SELECT array_agg(x.step_id) INTO v_mine FROM (
@@ -45,7 +59,7 @@ BEGIN
       PERFORM make_ready(ARRAY(SELECT u FROM unnest(v_ready) u WHERE u <> ALL (coalesce(v_mine, '{}'))));
     END IF;
   END IF;
-  PERFORM settle_runs(v_settled);
+  PERFORM conclude(v_after);
   RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
     FROM unnest(v_done) d(id);
   IF v_mine IS NOT NULL THEN
@@ -54,7 +68,7 @@ BEGIN
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
   END IF;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-    PERFORM refuse(p_worker, ARRAY(SELECT u FROM unnest(p_steps) u WHERE u <> ALL (coalesce(v_done, '{}'))),
-      ARRAY(SELECT p_fences[x.n] FROM unnest(p_steps) WITH ORDINALITY x(u, n) WHERE x.u <> ALL (coalesce(v_done, '{}')) ORDER BY x.n), 'complete');
+    RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+      FROM unnest(refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded')) d;
   END IF;
 END $$;

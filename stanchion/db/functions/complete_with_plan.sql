@@ -1,7 +1,7 @@
 -- purpose: accept a result that steers: go to chosen steps, go round again, or replace the step by a fan-out and its join
 -- transition: step leased|running -> succeeded; chosen steps pending -> ready, others -> skipped; births of the new plan
 -- fenced by: the step's own fence
--- locks: the step, then slots, barriers, held steps, its run, its task
+-- locks: the step, then either its run (a plan of new steps arrives nowhere), or slots, barriers, held steps, its run, its task
 CREATE FUNCTION complete_with_plan(p_worker uuid, p_step uuid, p_fence bigint, p_body jsonb, p_blob bytea, p_plan jsonb) RETURNS boolean
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -9,6 +9,9 @@ DECLARE
   s step;
   v_fresh boolean;
   v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
+  v_late boolean;
+  d record;
   v_stand_in uuid := (p_plan->>'stand_in')::uuid;
   v_new_counts int;
 BEGIN
@@ -17,12 +20,12 @@ BEGIN
   UPDATE step x SET state = 'succeeded', version = x.version + 1, attempts = x.attempts + 1, proof = p_fence, updated_at = v_now, replaced_by = v_stand_in
   WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.fence = p_fence RETURNING * INTO s;
   IF NOT FOUND THEN
-    PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], 'complete');
-    RETURN false;
+    RETURN refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', 'complete', 'succeeded') <> '{}';
   END IF;
-  UPDATE attempt t SET state = 'succeeded', ended_at = v_now, counted = true, started_at = coalesce(t.started_at, t.granted_at) WHERE t.step_id = p_step AND t.fence = p_fence;
+  DELETE FROM timer t WHERE t.target_id = p_step AND (s.start_within_ms IS NOT NULL OR s.expires_at IS NOT NULL);
+  UPDATE attempt t SET state = 'succeeded', ended_at = v_now, counted = true, started_at = coalesce(t.started_at, t.granted_at) WHERE t.step_id = p_step AND t.fence = p_fence RETURNING t.lease_until < v_now INTO v_late;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
-  SELECT s.tenant_id, s.run_id, s.step_id, k.kind, s.version, s.fence, v_now, CASE k.kind WHEN 'StepSucceeded' THEN jsonb_strip_nulls(jsonb_build_object('outcome', p_plan->>'outcome', 'stand_in', v_stand_in)) END
+  SELECT s.tenant_id, s.run_id, s.step_id, k.kind, s.version, s.fence, v_now, CASE k.kind WHEN 'StepSucceeded' THEN jsonb_strip_nulls(jsonb_build_object('outcome', p_plan->>'outcome', 'stand_in', v_stand_in, 'late', nullif(v_late, false))) END
   FROM (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE v_fresh OR k.kind = 'StepSucceeded';
   IF v_stand_in IS NULL THEN
     INSERT INTO result (tenant_id, step_id, fence, body, blob) VALUES (s.tenant_id, s.step_id, s.fence, p_body, p_blob);
@@ -37,14 +40,18 @@ BEGIN
     PERFORM FROM run r WHERE r.run_id = s.run_id AND r.state IN ('created', 'running') FOR NO KEY UPDATE;
     IF FOUND THEN
       UPDATE run r SET open = r.open + v_new_counts WHERE r.run_id = s.run_id AND v_new_counts > 0;
-      -- the stand-in answers for this step: it feeds what this one fed, and counts as this one counted
-      PERFORM insert_plan((SELECT jsonb_agg(CASE WHEN (x->>'step_id')::uuid = v_stand_in THEN x || jsonb_build_object('feeds', s.feeds, 'counts', s.counts, 'answers', coalesce(s.answers, s.node)) ELSE x END)
-        FROM jsonb_array_elements(p_plan->'steps') x), p_plan->'barriers');
+      -- the stand-in answers for this step: it feeds what this one fed, counts as this one counted, and chooses where this one could
+      PERFORM insert_plan((SELECT jsonb_agg(CASE WHEN (x->>'step_id')::uuid = v_stand_in THEN x || jsonb_build_object('feeds', s.feeds, 'counts', s.counts, 'answers', coalesce(s.answers, s.node), 'chooses', s.chooses) ELSE x END)
+        FROM jsonb_array_elements(p_plan->'steps') x), p_plan->'barriers', (SELECT t.priority FROM run r, task t WHERE r.run_id = s.run_id AND t.task_id = r.task_id AND t.tenant_id = r.tenant_id));
       IF p_plan ? 'expand' THEN PERFORM open_fan((p_plan->>'expand')::uuid); END IF;
     END IF;
   END IF;
-  IF p_plan ? 'chosen' THEN v_arrivals := v_arrivals || choose(s, p_plan->'chosen'); END IF;
-  PERFORM spread(v_arrivals, ARRAY[p_step]);
-  IF s.counts THEN PERFORM settle_runs(ARRAY[s.run_id]); END IF;
+  IF s.counts THEN v_after := ARRAY[ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath]; END IF;
+  IF v_stand_in IS NULL AND s.chooses IS NOT NULL THEN
+    SELECT * INTO d FROM choose(s, p_plan->'chosen');
+    v_arrivals := v_arrivals || d.o_arrivals;
+    v_after := v_after || d.o_after;
+  END IF;
+  PERFORM spread(v_arrivals, ARRAY[p_step], v_after);
   RETURN true;
 END $$;

@@ -5,30 +5,28 @@
 CREATE FUNCTION count_slots(p_arrivals arrival[]) RETURNS barrier_count[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   a record;
+  c barrier_count;
   v_left int;
-  v_counts barrier_count[] := '{}';
   v_full int;
+  v_counts barrier_count[] := '{}';
 BEGIN
   FOR a IN
-    SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, b.slots, b.on_failed
+    SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, (SELECT b.slots > 0 FROM barrier b WHERE b.barrier_id = x.barrier_id) AS slotted
     FROM (SELECT u.barrier_id, (u.idx / 64) % 16 AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
-          FROM unnest(p_arrivals) u GROUP BY 1, 2) x,
-    LATERAL (SELECT b.slots, b.on_failed FROM barrier b WHERE b.barrier_id = x.barrier_id) b
+          FROM unnest(p_arrivals) u GROUP BY 1, 2) x
     ORDER BY x.barrier_id, x.slot
   LOOP
     v_full := 0;
-    IF a.slots > 0 THEN
-      -- a failed child that holds the barrier has not arrived: it may be reopened
-      UPDATE barrier_slot SET remaining = remaining - (a.ok + a.skipped + CASE WHEN a.on_failed = 'hold' THEN 0 ELSE a.bad END)
-      WHERE barrier_id = a.barrier_id AND slot = a.slot RETURNING remaining INTO STRICT v_left;
-      IF v_left = 0 AND (a.ok + a.skipped > 0 OR a.on_failed <> 'hold') THEN v_full := 1; END IF;
+    IF a.slotted AND a.ok + a.bad + a.skipped > 0 THEN
+      UPDATE barrier_slot SET remaining = remaining - (a.ok + a.bad + a.skipped) WHERE barrier_id = a.barrier_id AND slot = a.slot RETURNING remaining INTO STRICT v_left;
+      v_full := (v_left = 0)::int;
     END IF;
-    IF cardinality(v_counts) > 0 AND v_counts[cardinality(v_counts)].barrier_id = a.barrier_id THEN
-      v_counts[cardinality(v_counts)] := ROW(a.barrier_id, a.slots > 0, v_counts[cardinality(v_counts)].full_slots + v_full, v_counts[cardinality(v_counts)].ok + a.ok,
-        v_counts[cardinality(v_counts)].bad + a.bad, v_counts[cardinality(v_counts)].skipped + a.skipped)::barrier_count;
+    IF c.barrier_id = a.barrier_id THEN
+      c := ROW(c.barrier_id, c.slotted, c.full_slots + v_full, c.ok + a.ok, c.bad + a.bad, c.skipped + a.skipped)::barrier_count;
     ELSE
-      v_counts := v_counts || ROW(a.barrier_id, a.slots > 0, v_full, a.ok, a.bad, a.skipped)::barrier_count;
+      IF c.barrier_id IS NOT NULL THEN v_counts := v_counts || c; END IF;
+      c := ROW(a.barrier_id, a.slotted, v_full, a.ok, a.bad, a.skipped)::barrier_count;
     END IF;
   END LOOP;
-  RETURN v_counts;
+  RETURN CASE WHEN c.barrier_id IS NULL THEN v_counts ELSE v_counts || c END;
 END $$;

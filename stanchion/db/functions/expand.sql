@@ -1,7 +1,7 @@
 -- purpose: insert the next branches of a fan-out, one step a branch, and with the first of them the joins that wait for all
 -- transition: births: step ready, barrier waiting
 -- fenced by: the fan-out's row lock and the due row's cursor, so that two planners never insert a branch twice
--- locks: the fan-out's step, its run for share (so that it can't begin to wind down unseen), then only new rows
+-- locks: the fan-out's step, then new rows, slots, barriers and held steps; its run last, so that it can't end unseen (first only in a retried run)
 CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int, p_each int) RETURNS text
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -19,8 +19,9 @@ BEGIN
   END IF;
   UPDATE timer t SET version = p_next, due_at = v_now WHERE t.target_id = p_fan AND t.kind = 'expand' AND t.version = p_first;
   IF NOT FOUND THEN RETURN 'taken'; END IF;
-  SELECT r.retry_of INTO v_old_run FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running') FOR SHARE;
+  SELECT r.retry_of INTO v_old_run FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running');
   IF NOT FOUND THEN RETURN 'winding down'; END IF;
+  IF v_old_run IS NOT NULL THEN PERFORM hold_run(f.run_id); END IF;
   v_empty := insert_barriers(p_barriers);
   IF p_first = 0 THEN
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
@@ -29,7 +30,6 @@ BEGIN
   IF p_steps IS NOT NULL THEN
     PERFORM insert_plan(p_steps, NULL);
     v_counts := (SELECT count(*) FROM jsonb_to_recordset(p_steps) AS x(counts boolean) WHERE x.counts);
-    IF v_counts > 0 THEN UPDATE run r SET open = r.open + v_counts WHERE r.run_id = f.run_id; END IF;
   ELSIF p_items IS NOT NULL AND v_old_run IS NOT NULL AND f.fan_id IS NULL THEN
     PERFORM adopt_children(f, v_old_run, p_first, p_items, p_template);
   ELSIF p_items IS NOT NULL THEN
@@ -39,5 +39,7 @@ BEGIN
   END IF;
   IF p_next >= p_total THEN DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand'; END IF;
   PERFORM spread(v_empty, '{}');
+  IF p_total > 0 AND v_old_run IS NULL THEN PERFORM hold_run(f.run_id); END IF;
+  IF v_counts > 0 THEN UPDATE run r SET open = r.open + v_counts WHERE r.run_id = f.run_id AND r.state IN ('created', 'running'); END IF;
   RETURN 'expanded';
 END $$;

@@ -11,8 +11,9 @@ DECLARE
   v_node text := p_template->>'node';
 BEGIN
   WITH s AS (
-    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, created_at, updated_at)
-    SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int, v_now, v_now
+    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, start_within_ms, total_ms, expires_at, holds, created_at, updated_at)
+    SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int,
+           (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), v_now, v_now
     FROM jsonb_array_elements(p_items) WITH ORDINALITY i(v, n)
     RETURNING step_id, idx
   ), y AS (
@@ -22,7 +23,7 @@ BEGIN
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body) SELECT f.tenant_id, f.run_id, s.step_id, 'StepReady', 0, v_now, jsonb_build_object('fan', f.step_id, 'idx', s.idx) FROM s
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
-    SELECT f.tenant_id, 'step_deadline', v_now + (p_template->>'start_within_ms')::bigint * interval '1 ms', f.run_id, s.step_id FROM s WHERE p_template->>'start_within_ms' IS NOT NULL
+    SELECT f.tenant_id, k.kind, v_now + (p_template->>k.span)::bigint * interval '1 ms', f.run_id, s.step_id FROM s, (VALUES ('start_deadline', 'start_within_ms'), ('step_deadline', 'total_ms')) k(kind, span) WHERE p_template->>k.span IS NOT NULL
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
   SELECT ((s.idx / p_each) % 8)::smallint, f.tenant_id, 'stanchion.workers.' || v_queue || '.commands.v1', (array_agg(s.step_id))[1]::text, 'ExecuteSteps', f.run_id::text,

@@ -1,25 +1,40 @@
--- purpose: do what is due: retries, deadlines of barriers, steps and tasks; expansions are the planner's
+-- purpose: do what is due: retries, deadlines of joins, steps and tasks; expansions are the planner's
 -- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
--- locks: for each timer its target (steps skip locked ones), then what follows from it; timers only after their targets
+-- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
 CREATE FUNCTION fire_timers(p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
+  v_now timestamptz := clock();
   t timer;
+  d record;
   v_fired int := 0;
   v_ready uuid[] := '{}';
+  v_failed uuid[] := '{}';
+  v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
 BEGIN
-  FOR t IN SELECT x.* FROM timer x WHERE x.due_at <= clock() AND x.kind <> 'expand' ORDER BY x.due_at LIMIT p_limit LOOP
-    CASE t.kind
-      WHEN 'retry' THEN v_ready := v_ready || fire_retry(t);
-      WHEN 'barrier_deadline' THEN PERFORM fire_barrier_deadline(t);
-      WHEN 'step_deadline' THEN PERFORM fire_step_deadline(t);
-      WHEN 'task_deadline' THEN
-        PERFORM wind_down(t.run_id, 'failed', jsonb_build_object('code', 'E-TASK-06', 'what', 'the task''s deadline passed'), 'timer');
-        DELETE FROM timer x WHERE x.timer_id = t.timer_id;
-      ELSE DELETE FROM timer x WHERE x.timer_id = t.timer_id;
-    END CASE;
+  FOR t IN SELECT x.* FROM timer x WHERE x.due_at <= v_now AND x.kind <> 'expand' ORDER BY x.due_at LIMIT p_limit LOOP
+    IF t.kind = 'barrier_deadline' THEN
+      CONTINUE WHEN v_fired > 0;
+      PERFORM fire_barrier_deadline(t);
+      RETURN 1;
+    END IF;
     v_fired := v_fired + 1;
+    IF t.kind = 'retry' THEN
+      v_ready := v_ready || fire_retry(t);
+    ELSIF t.kind IN ('start_deadline', 'step_deadline') THEN
+      SELECT * INTO d FROM fire_step_deadline(t);
+      v_arrivals := v_arrivals || d.o_arrivals;
+      v_after := v_after || d.o_after;
+      v_failed := v_failed || d.o_settled;
+    ELSE
+      IF t.kind = 'task_deadline' THEN
+        v_after := v_after || ROW(t.run_id, 0, jsonb_build_object('code', 'E-TASK-03', 'what', 'the task''s deadline passed'), NULL, NULL)::aftermath;
+      END IF;
+      DELETE FROM timer x WHERE x.timer_id = t.timer_id;
+    END IF;
   END LOOP;
-  PERFORM make_ready(nullif(v_ready, '{}'));
+  PERFORM make_ready(v_ready);
+  PERFORM spread(v_arrivals, v_failed, v_after);
   RETURN v_fired;
 END $$;

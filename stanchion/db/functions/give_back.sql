@@ -22,8 +22,7 @@ BEGIN
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   PERFORM make_ready(v_done);
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-    PERFORM refuse(p_worker, ARRAY(SELECT u FROM unnest(p_steps) u WHERE u <> ALL (coalesce(v_done, '{}'))),
-      ARRAY(SELECT p_fences[x.n] FROM unnest(p_steps) WITH ORDINALITY x(u, n) WHERE x.u <> ALL (coalesce(v_done, '{}')) ORDER BY x.n), 'give_back');
+    RETURN QUERY SELECT unnest(refuse(p_worker, p_steps, p_fences, v_done, 'give_back', 'released'));
   END IF;
   RETURN QUERY SELECT unnest(v_done);
 END $$;

@@ -1,4 +1,4 @@
--- purpose: insert barriers with their slots and deadlines; those that expect nothing are returned to be opened at once
+-- purpose: insert barriers with their slots and deadlines; those that expect nothing, or need more than there can be, are returned to be decided at once
 -- transition: birth: barrier waiting
 -- fenced by: the caller
 -- locks: only new rows
@@ -24,6 +24,6 @@ BEGIN
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) SELECT p.tenant_id, 'barrier_deadline', v_now + p.within_ms * interval '1 ms', p.run_id, p.barrier_id FROM p WHERE p.within_ms IS NOT NULL
   )
-  SELECT array_agg(ROW(p.barrier_id, 0, 0, 0, 0)::arrival) INTO v_empty FROM p WHERE p.expected = 0;
+  SELECT array_agg(ROW(p.barrier_id, 0, 0, 0, 0)::arrival) INTO v_empty FROM p WHERE p.expected = 0 OR p.need > p.expected;
   RETURN coalesce(v_empty, '{}');
 END $$;

@@ -31,10 +31,10 @@ BEGIN
     -- what begins at once is known to have begun: if its worker dies, that is a loss that counts. The rest was only handed out.
     INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until)
     SELECT u.tenant_id, u.step_id, u.run_id, p_worker, u.fence, u.attempts + 1, 'granted', v_now, CASE WHEN u.begins THEN v_now END,
-           CASE WHEN u.begins THEN v_now + u.timeout_ms * interval '1 ms' END, v_now + p_ttl_ms * interval '1 ms' FROM u
+           CASE WHEN u.begins THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + p_ttl_ms * interval '1 ms' FROM u
   )
   SELECT 'granted', u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
-         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, u.timeout_ms, u.input, u.input_blob, u.sources,
+         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, least(u.timeout_ms, greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1))::int, u.input, u.input_blob, u.sources,
          CASE WHEN u.sources IS NOT NULL THEN (
            SELECT jsonb_agg((SELECT jsonb_build_object('b', x.body, 'h', encode(x.blob, 'hex')) FROM result x WHERE x.step_id = o.id AND x.tenant_id = u.tenant_id) ORDER BY o.n)
            FROM unnest(u.sources) WITH ORDINALITY o(id, n)) END

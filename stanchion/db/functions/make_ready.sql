@@ -1,4 +1,4 @@
--- purpose: put steps that just became ready where workers find them: a row in ready, and an offer while the queue's window has room
+-- purpose: put steps that just became ready where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
 -- transition: none (the caller made them ready)
 -- fenced by: the caller
 -- locks: none beyond the rows it inserts
@@ -6,9 +6,9 @@ CREATE FUNCTION make_ready(p_steps uuid[]) RETURNS void LANGUAGE plpgsql SET sea
 DECLARE
   v_now timestamptz := clock();
 BEGIN
-  IF p_steps IS NULL THEN RETURN; END IF;
+  IF p_steps IS NULL OR p_steps = '{}' THEN RETURN; END IF;
   WITH s AS MATERIALIZED (
-    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority
+    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, s.start_within_ms, s.expires_at
     FROM step s WHERE s.step_id = ANY (p_steps) AND s.state = 'ready'
   ), q AS MATERIALIZED (
     -- one in 64 looks at the window itself; the others only at whether a backlog waits
@@ -17,6 +17,12 @@ BEGIN
     INSERT INTO ready (step_id, tenant_id, workflow, workflow_version, node, queue, priority, offers, since, offered_at)
     SELECT s.step_id, s.tenant_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, CASE WHEN q.room THEN 1 ELSE 0 END, v_now, CASE WHEN q.room THEN v_now END
     FROM s JOIN q ON q.queue = s.queue
+  ), t AS (
+    INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
+    SELECT s.tenant_id, 'start_deadline', v_now + s.start_within_ms * interval '1 ms', s.run_id, s.step_id FROM s WHERE s.start_within_ms IS NOT NULL AND s.fence = 0
+    UNION ALL
+    -- it may have gone straight to a worker before, without a timer
+    SELECT s.tenant_id, 'step_deadline', s.expires_at, s.run_id, s.step_id FROM s WHERE s.expires_at IS NOT NULL AND NOT EXISTS (SELECT FROM timer x WHERE x.target_id = s.step_id AND x.kind = 'step_deadline')
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
   SELECT outbox_partition_of(s.step_id), s.tenant_id, 'stanchion.workers.' || s.queue || '.commands.v1', s.step_id::text, 'ExecuteSteps', s.run_id::text,

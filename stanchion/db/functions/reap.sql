@@ -9,31 +9,36 @@ DECLARE
   v_ready uuid[] := '{}';
   v_dead uuid[] := '{}';
   v_arrivals arrival[] := '{}';
+  v_after aftermath[] := '{}';
+  v_now timestamptz := clock();
   s step;
   t attempt;
   v_final boolean;
+  v_x record;
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < clock() ORDER BY a.lease_until LIMIT p_limit) x;
+  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
   IF v_ids IS NULL THEN RETURN; END IF;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
     UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL,
-      error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-02' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
+      error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;
-    v_final := t.counted AND s.attempts + 1 >= s.max_attempts;
+    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR coalesce(s.expires_at <= clock(), false);
     UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'ready' END, version = x.version + 1, proof = -1, updated_at = clock(),
       attempts = x.attempts + t.counted::int, losses = least(x.losses + 1, 30000) WHERE x.step_id = s.step_id RETURNING * INTO s;
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, actor, body)
     VALUES (s.tenant_id, s.run_id, s.step_id, 'StepLost', s.version, s.fence, 'reaper', jsonb_build_object('counted', t.counted, 'worker', t.worker_id, 'error', t.error));
     IF v_final THEN
-      v_dead := v_dead || s.step_id;
-      v_arrivals := v_arrivals || step_failed(s, t.error);
+      SELECT * INTO v_x FROM step_failed(s, t.error);
+      v_dead := v_dead || s.step_id || v_x.o_skipped;
+      v_arrivals := v_arrivals || v_x.o_arrivals;
+      v_after := v_after || v_x.o_after;
     ELSE
       v_ready := v_ready || s.step_id;
     END IF;
     step_id := s.step_id; state := s.state;
     RETURN NEXT;
   END LOOP;
-  PERFORM make_ready(nullif(v_ready, '{}'));
-  PERFORM spread(v_arrivals, v_dead);
+  PERFORM make_ready(v_ready);
+  PERFORM spread(v_arrivals, v_dead, v_after);
 END $$;

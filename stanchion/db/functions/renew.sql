@@ -8,6 +8,7 @@ LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_held uuid[];
+  v_lost uuid[];
 BEGIN
   SELECT array_agg(x.step_id) INTO v_held FROM (
     SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
@@ -20,10 +21,14 @@ BEGIN
   ) INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at) SELECT u.tenant_id, u.run_id, u.step_id, 'StepStarted', u.version, u.fence, v_now FROM u;
   UPDATE attempt t SET started_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.started_at, v_now) END,
     state = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN 'running' ELSE t.state END,
-    deadline_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.deadline_at, v_now + (SELECT s.timeout_ms FROM step s WHERE s.step_id = t.step_id) * interval '1 ms') END,
+    deadline_at = CASE WHEN p_begun[array_position(p_steps, t.step_id)] THEN coalesce(t.deadline_at, (SELECT least(v_now + s.timeout_ms * interval '1 ms', s.expires_at) FROM step s WHERE s.step_id = t.step_id)) END,
     progress = coalesce(p_progress[array_position(p_steps, t.step_id)], t.progress),
     lease_until = greatest(t.lease_until, least(v_now + p_ttl_ms * interval '1 ms', t.deadline_at + interval '2 s'))
   WHERE t.step_id = ANY (v_held) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL;
+  -- a heartbeat of an attempt that was taken away is a stale write as any other; one that crosses with the attempt's own end is not
+  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running'))
+    AND NOT EXISTS (SELECT FROM attempt t WHERE t.step_id = s.step_id AND t.fence = p_fences[array_position(p_steps, s.step_id)] AND t.worker_id = p_worker AND t.state IN ('succeeded', 'failed', 'released')));
+  IF v_lost <> '{}' THEN PERFORM refuse(p_worker, v_lost, ARRAY(SELECT p_fences[array_position(p_steps, u)] FROM unnest(v_lost) u), '{}', 'renew', 'none'); END IF;
   RETURN QUERY SELECT s.step_id,
     CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running') THEN 'lost'
          WHEN (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'

@@ -1,23 +1,24 @@
--- purpose: reopen failed steps while their run is live and their barrier holds: one more attempt each, with the same or edited input
+-- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input
 -- transition: step failed -> ready
--- fenced by: the step's state and its run being live
--- locks: steps by id, then barriers by id
+-- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
+-- locks: steps by id, then the joins over their fan-outs and the barriers they feed, by id
 CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
+  v_open uuid[];
   v_done uuid[];
 BEGIN
-  PERFORM FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant ORDER BY s.step_id FOR NO KEY UPDATE;
+  v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds ORDER BY s.step_id FOR NO KEY UPDATE);
+  -- a join that is decided at this moment is decided with these steps as failed
+  PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id FOR NO KEY UPDATE;
   v_now := clock();
   WITH u AS (
-    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input)
-    WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.fan_id IS NOT NULL
-      AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id)
-      AND EXISTS (SELECT FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.on_failed = 'hold' AND b.state = 'waiting')
-    RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds
+    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input), expires_at = v_now + s.total_ms * interval '1 ms'
+    WHERE s.step_id = ANY (v_open) AND s.state = 'failed' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id) AND is_held(s)
+    RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds, s.max_attempts
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
-    SELECT u.tenant_id, u.run_id, u.step_id, 'StepReopened', u.version, v_now, p_actor, jsonb_build_object('reason', p_reason, 'edited', p_input IS NOT NULL) FROM u
+    SELECT u.tenant_id, u.run_id, u.step_id, 'StepReopened', u.version, v_now, p_actor, jsonb_build_object('reason', p_reason, 'edited', p_input IS NOT NULL, 'max_attempts', u.max_attempts) FROM u
   ), b AS (
     UPDATE barrier b SET failed = b.failed - x.n FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f AND b.on_failed = 'hold' AND b.state = 'waiting'
   )

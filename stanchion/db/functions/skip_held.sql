@@ -1,12 +1,14 @@
 -- purpose: all that a step comes after was skipped, so it is skipped as well
 -- transition: barrier waiting -> released (with nothing included); held step pending -> skipped
--- fenced by: the caller
+-- fenced by: the release row's primary key
 -- locks: the caller holds the barrier; then the held step
-CREATE FUNCTION skip_held(b barrier) RETURNS arrival[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION skip_held(b barrier, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
 BEGIN
-  INSERT INTO barrier_release (tenant_id, barrier_id, included, at) VALUES (b.tenant_id, b.barrier_id, 0, clock());
-  UPDATE barrier x SET state = 'released', version = x.version + 1, released_at = clock() WHERE x.barrier_id = b.barrier_id;
-  INSERT INTO event (tenant_id, run_id, kind, version, body)
-  VALUES (b.tenant_id, b.run_id, 'BarrierReleased', b.version + 1, jsonb_build_object('barrier', b.barrier_id, 'rule', b.rule, 'expected', b.expected, 'succeeded', 0, 'failed', 0, 'skipped', b.skipped));
-  RETURN skip_step(b.step_id, b.run_id, jsonb_build_object('code', 'E-STEP-20', 'what', 'what it comes after was not chosen'), true);
+  INSERT INTO barrier_release (tenant_id, barrier_id, included, failed, skipped, at) VALUES (b.tenant_id, b.barrier_id, 0, 0, b.skipped, v_now);
+  UPDATE barrier x SET state = 'released', version = x.version + 1, released_at = v_now WHERE x.barrier_id = b.barrier_id;
+  INSERT INTO event (tenant_id, run_id, kind, version, at, body)
+  VALUES (b.tenant_id, b.run_id, 'BarrierReleased', b.version + 1, v_now, jsonb_build_object('barrier', b.barrier_id, 'rule', b.rule, 'expected', b.expected, 'succeeded', 0, 'failed', 0, 'skipped', b.skipped));
+  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(b.step_id, jsonb_build_object('code', 'E-STEP-20', 'what', 'what it comes after was not chosen'), false) x;
 END $$;

@@ -1,16 +1,18 @@
 -- purpose: a step has failed for good: record why, and tell its branch's joins, or end the run when it stands outside any fan-out
 -- transition: none (the caller moved it to failed)
 -- fenced by: the caller
--- locks: the caller holds the step; then (through wind_down) its run
-CREATE FUNCTION step_failed(s step, p_error jsonb) RETURNS arrival[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the caller holds the step; then those that only it could have started
+CREATE FUNCTION step_failed(s step, p_error jsonb, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_reason jsonb := jsonb_build_object('code', 'E-STEP-21', 'what', format('step %s failed', s.node), 'step', s.step_id, 'why', how_it_failed(s.step_id), 'error', p_error);
 BEGIN
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, s.fence, v_reason);
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, nullif(s.fence, 0), v_reason);
   DELETE FROM timer t WHERE t.target_id = s.step_id;
   IF s.fan_id IS NULL THEN
-    PERFORM wind_down(s.run_id, 'failed', v_reason, 'engine');
-    RETURN '{}';
+    o_arrivals := '{}';
+    o_skipped := '{}';
+    o_after := ARRAY[ROW(s.run_id, 0, v_reason, NULL, NULL)::aftermath];
+    RETURN;
   END IF;
-  RETURN arrivals_of(s, 'bad');
+  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM follow(s, 'bad', v_reason) x;
 END $$;

@@ -8,11 +8,14 @@ LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_new uuid[];
-  v_seen text[];
+  v_fresh uuid[];
 BEGIN
-  -- a message that was applied before (by whichever replica) brings nothing new
-  SELECT array_agg(i.message_id) INTO v_seen FROM jsonb_to_recordset(p_tasks) AS x(tenant_id uuid, message_id text), inbox i
-  WHERE x.message_id IS NOT NULL AND i.message_id = x.message_id AND i.consumer = 'task-service' AND i.tenant_id = x.tenant_id;
+  -- a message is applied once, by whichever replica: whoever else has it waits here for the first one's end, and then brings nothing new
+  WITH i AS (
+    INSERT INTO inbox (tenant_id, message_id, consumer, subject, at)
+    SELECT x.tenant_id, x.message_id, 'task-service', x.task_id, v_now FROM jsonb_to_recordset(p_tasks) AS x(ord int, tenant_id uuid, message_id text, task_id uuid) WHERE x.message_id IS NOT NULL ORDER BY x.message_id, x.ord
+    ON CONFLICT DO NOTHING RETURNING subject
+  ) SELECT array_agg(i.subject) INTO v_fresh FROM i;
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_tasks) AS x(ord int, tenant_id uuid, task_id uuid, run_id uuid, workflow text, workflow_version int, idempotency_key text, payload_digest text, input jsonb, input_blob text, priority int, tags text[],
       goal text, constraints jsonb, deadline_at timestamptz, submitted_via text, submitted_by text, open int, message_id text, correlation_id text)
@@ -20,7 +23,7 @@ BEGIN
     INSERT INTO task (tenant_id, task_id, run_id, workflow, workflow_version, state, idempotency_key, payload_digest, input, input_blob, priority, tags, goal, constraints, deadline_at, submitted_via, submitted_by, created_at, updated_at)
     SELECT p.tenant_id, p.task_id, p.run_id, p.workflow, p.workflow_version, 'accepted', p.idempotency_key, decode(p.payload_digest, 'hex'), p.input, decode(p.input_blob, 'hex'), coalesce(p.priority, 0), coalesce(p.tags, '{}'),
            p.goal, p.constraints, p.deadline_at, p.submitted_via, p.submitted_by, v_now, v_now
-    FROM p WHERE p.message_id IS NULL OR p.message_id <> ALL (coalesce(v_seen, '{}')) ORDER BY p.tenant_id, p.idempotency_key, p.ord
+    FROM p WHERE p.message_id IS NULL OR p.task_id = ANY (v_fresh) ORDER BY p.tenant_id, p.idempotency_key, p.ord
     ON CONFLICT (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
     RETURNING tenant_id, task_id, run_id, workflow, workflow_version, deadline_at
   ), r AS (
@@ -38,10 +41,10 @@ BEGIN
            jsonb_build_object('task_id', t.task_id, 'run_id', t.run_id, 'workflow', t.workflow, 'version', t.workflow_version)::text FROM t
   )
   SELECT array_agg(t.task_id) INTO v_new FROM t;
-  INSERT INTO inbox (tenant_id, message_id, consumer, subject, at)
-  SELECT x.tenant_id, x.message_id, 'task-service', coalesce((SELECT t.task_id FROM task t WHERE t.tenant_id = x.tenant_id AND t.idempotency_key = x.idempotency_key), x.task_id), v_now
-  FROM jsonb_to_recordset(p_tasks) AS x(tenant_id uuid, message_id text, task_id uuid, idempotency_key text) WHERE x.message_id IS NOT NULL
-  ON CONFLICT DO NOTHING;
+  -- a new message with a known key is about the task that has the key
+  UPDATE inbox i SET subject = x.known FROM (SELECT y.tenant_id, y.message_id, (SELECT t.task_id FROM task t WHERE t.tenant_id = y.tenant_id AND t.idempotency_key = y.idempotency_key) AS known
+    FROM jsonb_to_recordset(p_tasks) AS y(tenant_id uuid, message_id text, task_id uuid, idempotency_key text) WHERE y.task_id = ANY (v_fresh) AND y.task_id <> ALL (coalesce(v_new, '{}'))) x
+  WHERE i.message_id = x.message_id AND i.consumer = 'task-service' AND i.tenant_id = x.tenant_id AND x.known IS NOT NULL;
   IF v_new IS NOT NULL THEN
     PERFORM insert_plan(
       CASE WHEN cardinality(v_new) = jsonb_array_length(p_tasks) THEN p_steps ELSE

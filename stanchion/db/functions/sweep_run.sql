@@ -1,7 +1,7 @@
 -- purpose: wind a run down: cancel what has not started, take what outlived its grace, end the run when nothing is open any more
 -- transition: step pending|ready|retry_wait|waiting -> cancelled, leased|running -> cancelled after the grace; run cancelling -> failed|cancelled
 -- fenced by: the run being in cancelling
--- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then the run, then the task
+-- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then the run, its barriers (nobody arrives at them any more), the task
 CREATE FUNCTION sweep_run(p_run uuid, p_limit int, p_grace_ms int) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   r run;
@@ -20,6 +20,8 @@ BEGIN
     UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
     RETURN 'sweeping';
   END IF;
+  -- under the run's lock: whoever inserts steps into the run holds it until they can be seen
+  PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running')) THEN
     -- start over from the first step: rows that were locked were passed over, and what runs may have become ready again
     UPDATE run x SET swept_to = NULL WHERE x.run_id = p_run;

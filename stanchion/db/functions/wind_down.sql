@@ -7,7 +7,7 @@ DECLARE
   v_now timestamptz := clock();
   r run;
 BEGIN
-  UPDATE run SET state = 'cancelling', outcome = p_outcome, reason = p_reason, version = version + 1, updated_at = v_now, seq = seq + 1
+  UPDATE run SET state = 'cancelling', outcome = p_outcome, reason = p_reason, version = version + 1, updated_at = v_now
   WHERE run_id = p_run AND state IN ('created', 'running') RETURNING * INTO r;
   IF NOT FOUND THEN RETURN false; END IF;
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)

@@ -3,9 +3,11 @@
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= clock() AND t.kind = 'expand'), EXISTS (SELECT FROM timer t WHERE t.due_at <= clock() AND t.kind <> 'expand'),
-    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < clock()),
-    EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < clock() - interval '5 s'),
+  -- (SELECT clock()) is evaluated once, so that it can bound an index scan; a bare clock() would be compared with every row
+  SELECT EXISTS (SELECT FROM timer t, run r WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND r.run_id = t.run_id AND r.state IN ('created', 'running')),
+    EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
+    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock())),
+    EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < (SELECT clock()) - interval '5 s'),
     ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' LIMIT 100),
-    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND b.rest = 'cancel' LIMIT 100)
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold') LIMIT 100)
 $$;
