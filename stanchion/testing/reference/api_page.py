@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from stanchion.db.engine import Database
 from stanchion.runtime.hints import Hints
 from stanchion.runtime.homes import service_module
 
@@ -29,7 +30,9 @@ def document() -> dict[str, Any]:
     home = service_module("task-service")
     kind = importlib.import_module(home + ".settings").TaskServiceSettings
     settings = kind(database_url=SecretStr("postgresql://nowhere/none"), kafka_bootstrap="nowhere:9092")
-    found: dict[str, Any] = importlib.import_module(home + ".app").http_app(settings, Hints(None)).openapi()
+    database = Database("postgresql://nowhere/none", name="reference")
+    app = importlib.import_module(home + ".app").http_app(settings, Hints(None), database)
+    found: dict[str, Any] = app.openapi()
     return found
 
 
