@@ -163,7 +163,7 @@ def common_options(*, hidden: bool = False) -> list[click.Option]:
         _Common(["--color"], type=choices, help="Colour, or none; NO_COLOR is honoured.", **shown),
         _Common(["--ascii"], help="No symbols beyond ASCII.", **flag),
         _Common(["--debug"], help="Show the traceback of an unexpected error.", **flag),
-        _Common(["--url"], metavar="URL", help="The API (STANCHION_API_URL).", **link),
-        _Common(["--key"], metavar="KEY", help="The API key (STANCHION_API_KEY).", **link),
+        _Common(["--api-url"], metavar="URL", help="Where the API is (STANCHION_API_URL).", **link),
+        _Common(["--api-key"], metavar="KEY", help="The key for it (STANCHION_API_KEY).", **link),
         _Common(["--profile"], metavar="NAME", help="A table of the profile file.", **link),
     ]

@@ -30,10 +30,12 @@ VARIABLES: Final[dict[str, str]] = {
     "redis_url": "STANCHION_REDIS_URL",
     "admin_database_url": "STANCHION_ADMIN_DATABASE_URL",
     "tenant": "STANCHION_TENANT",
+    "signing_key_id": "STANCHION_SIGNING_KEY_ID",
+    "signing_key": "STANCHION_SIGNING_KEY",
 }
 """The settings of the command line, and the variable of each."""
 
-SECRET: Final = frozenset({"api_key"})
+SECRET: Final = frozenset({"api_key", "signing_key"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ class Connections:
             raise Unavailable(
                 NO_SERVER,
                 "nothing says where the API is",
-                why=f"no --url, no STANCHION_API_URL, no {PROJECT_FILE}, no running stack in or above {self._start}",
+                why=f"no --api-url, no STANCHION_API_URL, no {PROJECT_FILE}, no stack in or above {self._start}",
             )
         return found.value
 
@@ -95,7 +97,7 @@ class Connections:
         return self._sources
 
     def _each_source(self) -> Iterator[tuple[str, dict[str, str]]]:
-        flags = {"api_url": self._session.url, "api_key": self._session.key}
+        flags = {"api_url": self._session.api_url, "api_key": self._session.api_key}
         yield "flag", {name: value for name, value in flags.items() if value}
         for name, variable in VARIABLES.items():
             if value := self._environ.get(variable):

@@ -25,8 +25,8 @@ class Session:
     columns: str | None = None
     no_headers: bool = False
     no_trunc: bool = False
-    url: str | None = None
-    key: str | None = None
+    api_url: str | None = None
+    api_key: str | None = None
     profile: str | None = None
     timeout: float = 30.0
 

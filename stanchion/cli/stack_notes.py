@@ -29,6 +29,7 @@ class StackNotes:
         document: dict[str, Any] = {
             "v": 1,
             "pid": os.getpid(),
+            "tenant": stack.tenant,
             "api_url": _url(stack, "task-service"),
             "page_url": _url(stack, "orchestrator"),
             **stack.endpoints.as_dict(),

@@ -11,8 +11,8 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
-from stanchion.runtime.clock import Deadline, monotonic
-from stanchion.sdk.client import Client, failure_of, poll_after, waited_too_long
+from stanchion.runtime.clock import Deadline
+from stanchion.sdk.client import Client, Pace, failure_of, waited_too_long
 from stanchion.sdk.models import Event, Page, Receipt, TaskInfo
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ class AsyncClient:
     async def wait(self, task_id: str, timeout: float | None = None) -> TaskInfo:
         """Wait until a task has ended; raises WaitTimeout E-WAIT-01 after `timeout` seconds (None: never)."""
         deadline = None if timeout is None else Deadline(timeout)
-        started = monotonic()
+        pace = Pace()
         while True:
             info = await self.get(task_id)
             if info.ended:
                 return info
             if deadline is not None and deadline.passed:
                 raise waited_too_long(info, timeout)
-            wait = poll_after(monotonic() - started)
+            wait = pace.next()
             await asyncio.sleep(wait if deadline is None else min(wait, deadline.left))
 
     async def events(self, task_id: str, *, after: str | None = None, follow: bool = True) -> AsyncIterator[Event]:

@@ -19,7 +19,7 @@ from stanchion.sdk.transport import Transport
 if TYPE_CHECKING:
     from stanchion.workflow.definition import Workflow
 
-__all__ = ["Client", "TaskHandle", "poll_after"]
+__all__ = ["Client", "Pace", "TaskHandle"]
 
 URL_VARIABLE: Final = "STANCHION_API_URL"
 KEY_VARIABLE: Final = "STANCHION_API_KEY"
@@ -118,8 +118,11 @@ class Client:
         return self.read(f"/v1/steps/{step_id}")
 
     def result(self, task_id: str) -> Any:
-        """The result of a task that has completed; raises Conflict while it runs, TaskFailed when it has none."""
-        return self.read(f"/v1/tasks/{task_id}/result").get("result")
+        """The result of a task that has completed; raises Conflict E-TASK-07 while it runs, TaskFailed without one."""
+        outcome = self.read(f"/v1/tasks/{task_id}/result")
+        if outcome.get("state") != "completed":
+            raise failure_of(TaskInfo.read(outcome))
+        return outcome.get("result")
 
     def events(self, task_id: str, *, after: str | None = None, follow: bool = True) -> Iterator[Event]:
         """What happened to a task, in order, from the event after `after` on; with `follow` until it has ended.
@@ -131,14 +134,14 @@ class Client:
     def wait(self, task_id: str, timeout: float | None = None) -> TaskInfo:
         """Wait until a task has ended; raises WaitTimeout E-WAIT-01 after `timeout` seconds (None: never)."""
         deadline = None if timeout is None else Deadline(timeout)
-        started = monotonic()
+        pace = Pace()
         while True:
             info = self.get(task_id)
             if info.ended:
                 return info
             if deadline is not None and deadline.passed:
                 raise waited_too_long(info, timeout)
-            wait = poll_after(monotonic() - started)
+            wait = pace.next()
             pause(wait if deadline is None else min(wait, deadline.left))
 
     def cancel(self, task_id: str, *, reason: str = "") -> Mapping[str, Any]:
@@ -256,9 +259,21 @@ def address(url: str | None, key: str | None) -> tuple[str, str | None]:
     return found, key if key is not None else os.environ.get(KEY_VARIABLE)
 
 
-def poll_after(seconds: float) -> float:
-    """How long to wait before the next look at something that has been waited for so long: a tenth, 20 ms to 1 s."""
-    return min(1.0, max(0.02, seconds / 10))
+class Pace:
+    """How long to wait before the next look: a tenth of what was waited so far, from 20 ms to 1 s.
+
+    A look at a task of 100,000 steps is work for the database: looking takes a tenth of the time at most.
+    """
+
+    def __init__(self) -> None:
+        self._started = self._looked = monotonic()
+
+    def next(self) -> float:
+        """Seconds to wait now that a look has ended."""
+        now = monotonic()
+        wait = max(min(1.0, max(0.02, (now - self._started) / 10)), min(10.0, 10 * (now - self._looked)))
+        self._looked = now + wait
+        return wait
 
 
 def waited_too_long(info: TaskInfo, timeout: float | None) -> faults.WaitTimeout:
@@ -272,14 +287,14 @@ def failure_of(info: TaskInfo) -> faults.TaskFailed:
     """The error for a task that has ended without a result."""
     if info.state == "cancelled":
         return faults.TaskCancelled(faults.TASK_CANCELLED, f"{info.id} was cancelled", task_id=info.id)
-    error = info.data.get("error")
-    found = error if isinstance(error, Mapping) else {}
-    why = found.get("what") or found.get("message") or (error if isinstance(error, str) else None)
+    reason = info.data.get("reason")
+    found = reason if isinstance(reason, Mapping) else {}
+    causes = [str(found[name]) for name in ("what", "why") if found.get(name)]
     return faults.TaskFailed(
         str(found.get("code") or faults.TASK_FAILED),
         f"{info.id} has failed",
         task_id=info.id,
-        why=why,
+        why="; ".join(causes) or None,
         fix=f"stanchion task show {info.id}",
     )
 
