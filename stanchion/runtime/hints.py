@@ -66,7 +66,11 @@ class Hints:
         return wake
 
     def start(self) -> None:
-        """Nothing: threads start with the first use. Here so that it can be a part of a `Service`."""
+        """Load the client: its import takes half a second, which the first hint must not cost. Threads start with use."""
+        if self._url is not None:
+            import redis
+
+            assert redis
 
     def stop(self, timeout: float = 2.0) -> bool:
         """End both threads within `timeout` seconds; True if they ended."""
