@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stanchion.sdk.async_client import AsyncClient as AsyncClient
     from stanchion.sdk.client import Client as Client
     from stanchion.sdk.kafka_client import KafkaClient as KafkaClient
-    from stanchion.workflow.context import Ctx as Ctx
+    from stanchion.sdk.context import Ctx as Ctx
     from stanchion.workflow.definition import Workflow as Workflow
     from stanchion.workflow.joins import All as All
     from stanchion.workflow.joins import AtLeast as AtLeast
@@ -38,7 +38,7 @@ _HOMES = {
     "AsyncClient": "stanchion.sdk.async_client",
     "AtLeast": "stanchion.workflow.joins",
     "Client": "stanchion.sdk.client",
-    "Ctx": "stanchion.workflow.context",
+    "Ctx": "stanchion.sdk.context",
     "FailedChild": "stanchion.workflow.results",
     "First": "stanchion.workflow.joins",
     "Go": "stanchion.workflow.outcomes",

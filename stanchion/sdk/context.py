@@ -96,3 +96,7 @@ class Context:
     def take_progress(self) -> dict[str, Any] | None:
         """What `progress` reported last."""
         return self._progress
+
+
+Ctx = Context
+"""The short name by which a step's first parameter is annotated."""
