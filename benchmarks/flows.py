@@ -2,7 +2,7 @@
 
 from stanchion import Ctx, Results, Workflow
 
-fan = Workflow("bench-fan", version=1)
+fan = Workflow("bench_fan", version=1)
 
 
 @fan.step()
@@ -23,7 +23,7 @@ async def joined(ctx: Ctx, xs: Results[int]) -> int:
     return len(xs)
 
 
-one = Workflow("bench-one", version=1)
+one = Workflow("bench_one", version=1)
 
 
 @one.step()
@@ -32,7 +32,7 @@ async def only(ctx: Ctx, n: int) -> int:
     return n
 
 
-slow = Workflow("bench-slow", version=1)
+slow = Workflow("bench_slow", version=1)
 
 
 @slow.step()
@@ -44,7 +44,7 @@ async def long_step(ctx: Ctx, seconds: float) -> float:
     return seconds
 
 
-chain = Workflow("bench-chain", version=1)
+chain = Workflow("bench_chain", version=1)
 
 
 @chain.step()

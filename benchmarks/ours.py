@@ -85,7 +85,7 @@ class Ours:
         """One task submitted over Kafka, fanned out and joined."""
         self.meter.start()
         started = time.perf_counter()
-        receipt = self.kafka.submit("bench-fan", n=children, timeout=60)
+        receipt = self.kafka.submit("bench_fan", n=children, timeout=60)
         self._await([ids.parse(receipt.task_id, ids.TASK)])
         seconds = time.perf_counter() - started
         usage = self.meter.stop()
@@ -110,7 +110,7 @@ class Ours:
         started = time.perf_counter()
         for first in range(0, count, 100):
             requests = [
-                Request(self.tenant, SubmitTask(workflow="bench-one", version=1, input={"n": n}), "kafka", "bench")
+                Request(self.tenant, SubmitTask(workflow="bench_one", version=1, input={"n": n}), "kafka", "bench")
                 for n in range(first, min(first + 100, count))
             ]
             tasks += [
@@ -136,7 +136,7 @@ class Ours:
         """A chain of 50 steps; the hop is the time from one completion to the next."""
         hops = []
         for _ in range(repeats):
-            task = self._submit("bench-chain", {"n": 0})
+            task = self._submit("bench_chain", {"n": 0})
             self._await([task])
             seconds = self._one(
                 "SELECT extract(epoch FROM max(a.ended_at) - min(a.ended_at)) FROM stanchion.attempt a JOIN stanchion.run r ON r.run_id = a.run_id WHERE r.task_id = %s",
@@ -152,7 +152,7 @@ class Ours:
             for n in range(count):
                 next_at = time.perf_counter() + 0.1
                 before = self._now()
-                receipt = client.submit("bench-one", n=n) if door == "http" else self.kafka.submit("bench-one", n=n)
+                receipt = client.submit("bench_one", n=n) if door == "http" else self.kafka.submit("bench_one", n=n)
                 task = ids.parse(receipt.task_id if hasattr(receipt, "task_id") else receipt.id, ids.TASK)
                 self._await([task])
                 granted = self._one(
@@ -174,7 +174,7 @@ class Ours:
         """From SIGKILL of the holder to the next grant of its step."""
         found = []
         for _ in range(repeats):
-            task = self._submit("bench-slow", {"seconds": 3.0})
+            task = self._submit("bench_slow", {"seconds": 3.0})
             holder = self._until(
                 lambda task=task: self._row(
                     "SELECT w.pid, a.step_id FROM stanchion.attempt a JOIN stanchion.worker w ON w.worker_id = a.worker_id JOIN stanchion.run r ON r.run_id = a.run_id WHERE r.task_id = %s AND a.ended_at IS NULL",
