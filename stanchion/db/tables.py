@@ -178,6 +178,7 @@ step = Table(
     Column("counts", Boolean, nullable=False, server_default="false"),
     Column("holds", Boolean, nullable=False, server_default="false"),
     Column("spoiled", Boolean, nullable=False, server_default="false"),
+    Column("uncollected", Boolean, nullable=False, server_default="false"),
     Column("kind", Text, nullable=False, server_default="step"),
     Column("state", Text, nullable=False),
     Column("node", Text, nullable=False),
@@ -283,6 +284,9 @@ barrier = Table(
     CheckConstraint("on_failed IN ('fail', 'collect', 'hold')", name="what_a_failed_child_does"),
     CheckConstraint("rest IN ('cancel', 'finish')", name="what_the_rest_does"),
     CheckConstraint("expected >= 0 AND slots_left >= 0", name="a_barrier_counts_down_to_zero"),
+    CheckConstraint(
+        "step_id IS NOT NULL OR (rule = 'all' AND on_failed = 'collect')", name="a_join_without_a_step_only_waits"
+    ),
     CheckConstraint(
         "slots = 0 OR (rule = 'all' AND on_failed <> 'hold')", name="only_a_join_of_all_that_never_holds_has_slots"
     ),

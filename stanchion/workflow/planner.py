@@ -71,6 +71,22 @@ def holds(graph: Graph, scope: tuple[str, ...]) -> bool:
     return bool(joins) and all(j.join is not None and j.join.on_failed == "hold" for j, _ in joins)
 
 
+def is_uncollected(graph: Graph, node: Node) -> bool:
+    """True for a step of a branch from which no way leads to a joined step: nobody would learn that it failed."""
+    if not node.scope:
+        return False
+    joined = {x.name for _, x in joins_of(graph, graph.node(node.scope[-1]))}
+    plain = inside(graph, node.scope)
+    reached, todo = {node.name}, [node]
+    while todo:
+        one = todo.pop()
+        for other in plain:
+            if other.name not in reached and _continues(graph, one, other):
+                reached.add(other.name)
+                todo.append(other)
+    return not reached & joined
+
+
 def inside(graph: Graph, scope: tuple[str, ...]) -> list[Node]:
     """The plain steps that run once in an instance of `scope`, its own opening step included."""
     return [
@@ -161,6 +177,7 @@ def plan_scope(
         )
         row["sources"] = _sources(graph, scope, node, plan.ids, known, is_fan)
         row["holds"] = holds(graph, scope)
+        row["uncollected"] = not is_fan and is_uncollected(graph, node)
         if node.next and not is_fan:
             row["chooses"] = [str(plan.ids[n]) for n in node.next if n in plan.ids]
         if inputs and node.name in inputs and not is_fan:
@@ -314,11 +331,12 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
                 fan.place, ids[j.name, x.name], fan.held.get(j.name), fan.fan_id, j.name, "gather", j.join, fan.total
             )
         )
+    # a gather without a step only waits for the end of all branches: who fails there has failed the run already
     for x in ends_of(graph, fan.opener):
         ids["", x.name] = new_id()
         rows.append(
             _barrier_row(
-                fan.place, ids["", x.name], None, fan.fan_id, x.name, "gather", JoinSpec(rule="all"), fan.total
+                fan.place, ids["", x.name], None, fan.fan_id, x.name, "gather", JoinSpec(rule="all", on_failed="collect"), fan.total
             )
         )
     return rows, ids
@@ -330,7 +348,11 @@ def child_template(graph: Graph, fan: FanOut, feeds: Iterable[UUID]) -> dict[str
         return None
     row = _step_row(graph, fan.opener, fan.place, fan.fan_id, False)
     kept = ("queue", "priority", "max_attempts", "node", "timeout_ms", "start_within_ms", "total_ms")
-    return {k: row[k] for k in kept} | {"feeds": [str(f) for f in feeds], "holds": holds(graph, fan.opener.scope)}
+    return {k: row[k] for k in kept} | {
+        "feeds": [str(f) for f in feeds],
+        "holds": holds(graph, fan.opener.scope),
+        "uncollected": is_uncollected(graph, fan.opener),
+    }
 
 
 def plan_branch(

@@ -26,7 +26,9 @@ class Databases:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._ready:
             self._drop(self.template)
 
@@ -41,7 +43,9 @@ class Databases:
             self._execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
             return self.url_of(name)
         self._prepare()
-        self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(self.template)))
+        self._execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(self.template))
+        )
         self._copy_role_settings(name)
         return self.url_of(name)
 
@@ -65,7 +69,9 @@ class Databases:
                 (self.template,),
             ).fetchall()
             statement = sql.SQL("; ").join(
-                sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(sql.Identifier(role), sql.Identifier(name), sql.Identifier(key), sql.Literal(value))
+                sql.SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
+                    sql.Identifier(role), sql.Identifier(name), sql.Identifier(key), sql.Literal(value)
+                )
                 for role, (key, _, value) in ((role, setting.partition("=")) for role, setting in found)
             )
             connection.execute(statement)

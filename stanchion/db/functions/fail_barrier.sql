@@ -1,4 +1,4 @@
--- purpose: a barrier that can't open any more fails; so does what it holds, or the whole run when that is not a branch's affair
+-- purpose: a barrier that can't open any more fails; so does what it holds, or the whole run when no join further out would learn of it
 -- transition: barrier waiting -> failed; held step pending -> skipped
 -- fenced by: the caller
 -- locks: the caller holds the barrier; then the held step
@@ -11,19 +11,10 @@ BEGIN
   DELETE FROM timer t WHERE t.target_id = b.barrier_id AND b.deadline_at IS NOT NULL;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (b.tenant_id, b.run_id, 'BarrierFailed', b.version + 1, v_now,
     v_reason || jsonb_build_object('succeeded', b.succeeded, 'failed', b.failed, 'skipped', b.skipped));
-  IF b.step_id IS NOT NULL THEN
-    SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(b.step_id, v_reason, true) x;
-    IF b.kind = 'gather' THEN
-      o_after := o_after || ROW(b.run_id, 0, NULL, 'BarrierFailed', jsonb_build_object('barrier_id', b.barrier_id, 'step_id', b.step_id, 'node', b.node, 'rule', b.rule, 'expected', b.expected, 'succeeded', b.succeeded,
-        'failed', b.failed, 'code', 'E-JOIN-20', 'why', p_why))::aftermath;
-    END IF;
-    RETURN;
-  END IF;
-  o_arrivals := '{}';
-  o_skipped := '{}';
-  o_after := '{}';
-  -- a join without a step behind it: nothing above could collect the failure, unless the branch that it stands in is not needed any more
-  IF EXISTS (SELECT FROM step f WHERE f.step_id = b.fan_id AND (f.fan_id IS NULL OR EXISTS (SELECT FROM barrier o WHERE o.fan_id = f.fan_id AND o.state = 'waiting'))) THEN
-    o_after := ARRAY[ROW(b.run_id, 0, v_reason, NULL, NULL)::aftermath];
+  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(b.step_id, v_reason, true) x;
+  IF b.kind = 'gather' THEN
+    o_after := o_after || ROW(b.run_id, 0, NULL, 'BarrierFailed', jsonb_build_object('barrier_id', b.barrier_id, 'step_id', b.step_id, 'node', b.node, 'rule', b.rule, 'expected', b.expected, 'succeeded', b.succeeded,
+      'failed', b.failed, 'code', 'E-JOIN-20', 'why', p_why))::aftermath;
+    IF EXISTS (SELECT FROM step s WHERE s.step_id = b.step_id AND s.uncollected AND is_needed(s.fan_id, s.idx)) THEN o_after := o_after || ROW(b.run_id, 0, v_reason, NULL, NULL)::aftermath; END IF;
   END IF;
 END $$;

@@ -14,8 +14,8 @@ BEGIN
     ORDER BY x.kind, x.key LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
   -- a period is named by its start; while an earlier one of its kind is open there is nothing to add: it does the same work
   INSERT INTO maintenance_job (kind, key, tenant_id, due_at)
-  SELECT p.kind, p.key, v_nobody, p.starts
-  FROM (SELECT u.kind, u.starts, to_char(u.starts AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS key
+  SELECT p.kind, p.key, v_nobody, v_now
+  FROM (SELECT u.kind, to_char(u.starts AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS key
         FROM (SELECT w.kind, to_timestamp(floor(extract(epoch FROM v_now) / w.seconds) * w.seconds) AS starts FROM unnest(p_kinds, p_seconds) w(kind, seconds)) u) p
   WHERE NOT EXISTS (SELECT FROM maintenance_job j WHERE j.kind = p.kind AND j.tenant_id = v_nobody AND (j.key = p.key OR j.finished_at IS NULL))
   ON CONFLICT DO NOTHING;

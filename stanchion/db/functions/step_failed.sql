@@ -1,4 +1,4 @@
--- purpose: a step has failed for good: record why, and tell its branch's joins, or end the run when it stands outside any fan-out
+-- purpose: a step has failed for good: record why, and tell its branch's joins, or end the run when no join would learn of it
 -- transition: none (the caller moved it to failed)
 -- fenced by: the caller
 -- locks: the caller holds the step; then those that only it could have started
@@ -8,7 +8,7 @@ DECLARE
 BEGIN
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, nullif(s.fence, 0), v_reason);
   DELETE FROM timer t WHERE t.target_id = s.step_id;
-  IF s.fan_id IS NULL THEN
+  IF s.fan_id IS NULL OR (s.uncollected AND is_needed(s.fan_id, s.idx)) THEN
     o_arrivals := '{}';
     o_skipped := '{}';
     o_after := ARRAY[ROW(s.run_id, 0, v_reason, NULL, NULL)::aftermath];

@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from kit.engine import Engine
+from kit.flows import fan, nested, result
 
+from stanchion.errors import Conflict
 from stanchion.workflow import All, AtLeast, Ctx, First, Go, Results, Workflow
-
-
-def fan(name: str, join: object, items: list[str]) -> Workflow:
-    """plan -> each item -> join; an item `bad` fails for good."""
-    wf = Workflow(name)
-
-    @wf.step()
-    def plan(ctx: Ctx) -> list[str]:
-        return items
-
-    @wf.step(after=plan, each=True, retries=0)
-    def visit(ctx: Ctx, item: str) -> str:
-        if item == "bad":
-            raise ValueError(item)
-        return item.upper()
-
-    @wf.step(after=visit, join=join)
-    def gather(ctx: Ctx, pages: Results[str]) -> dict[str, list[str] | int]:
-        return {"ok": list(pages), "failed": len(pages.failed), "missing": len(pages.missing), "total": pages.total}
-
-    return wf
-
-
-def result(engine: Engine, node: str) -> object:
-    return engine.one("SELECT r.body FROM stanchion.result r JOIN stanchion.step s ON s.step_id = r.step_id WHERE s.node = %s", node)[0]
 
 
 def test_all_hands_every_result_to_the_join(engine: Engine) -> None:
@@ -47,7 +25,14 @@ def test_a_join_over_nothing_opens_at_once(engine: Engine) -> None:
         task = engine.submit(fan(f"empty_{n}", join, []))
         engine.worker().work()
         assert engine.task(task) == ("completed", "succeeded")
-    assert set(map(str, engine.all("SELECT body->>'total' FROM stanchion.result r JOIN stanchion.step s ON s.step_id = r.step_id WHERE s.node = 'gather'"))) == {"0"}
+    assert set(
+        map(
+            str,
+            engine.all(
+                "SELECT body->>'total' FROM stanchion.result r JOIN stanchion.step s ON s.step_id = r.step_id WHERE s.node = 'gather'"
+            ),
+        )
+    ) == {"0"}
     engine.check_counts()
 
 
@@ -65,47 +50,7 @@ def test_one_failed_child_fails_a_join_of_all(engine: Engine) -> None:
 
 
 def test_the_mix_of_succeeded_failed_and_skipped_children_reaches_the_join_once(engine: Engine) -> None:
-    """94 children succeed, 10 fail, 8 are skipped by a choice: the collecting join runs once and counts exactly that."""
-    wf = Workflow("mix")
-
-    @wf.step()
-    def plan(ctx: Ctx) -> list[int]:
-        return list(range(112))
-
-    @wf.step(after=plan, each=True, next="leave", retries=0)
-    def look(ctx: Ctx, n: int) -> int | Go:
-        return Go(leave, n=n) if n >= 104 else n
-
-    @wf.step(on_demand=True)
-    def leave(ctx: Ctx, n: int) -> None:
-        return None
-
-    @wf.step(after=look, retries=0)
-    def visit(ctx: Ctx, n: int | None) -> int:
-        if n is None or n >= 94:
-            raise ValueError("bad")
-        return n
-
-    @wf.step(after=visit, join=All(on_failed="collect"))
-    def gather(ctx: Ctx, pages: Results[int]) -> list[int]:
-        return [len(pages), len(pages.failed), len(pages.missing), pages.total]
-
-    task = engine.submit(wf)
-    worker = engine.worker()
-    worker.finish(worker.take("plan")[0], list(range(112)))
-    engine.expand()
-    for lease in worker.take("look"):
-        worker.settle([worker.run(lease)])
-    # the eight that chose to leave have no value: skip what comes after them as a choice would
-    worker.work()
-    assert engine.task(task)[0] == "completed"
-    assert result(engine, "gather") == [94, 18, 0, 112]
-    assert engine.all("SELECT included FROM stanchion.barrier_release r JOIN stanchion.barrier b ON b.barrier_id = r.barrier_id WHERE b.node = 'gather'") == [94]
-    engine.check_counts()
-
-
-def test_skipped_branches_are_missing_and_neither_failed_nor_lost(engine: Engine) -> None:
-    """94 succeed, 10 fail, 8 branches chose another step than the joined one: 94 results, 10 errors, 8 missing."""
+    """94 succeed, 10 fail, 8 chose another step than the joined one: the join runs once, with 94 results and 10 errors."""
     wf = Workflow("skips")
 
     @wf.step()
@@ -170,7 +115,9 @@ def test_what_comes_after_an_early_release_is_kept_as_late_and_not_in_the_result
     worker.finish(c, "late")
     worker.fail(d)
     assert worker.run(join).body == before == {"ok": ["x", "x"], "failed": 0, "missing": 2, "total": 4}
-    assert engine.all("SELECT late FROM stanchion.result r JOIN stanchion.step s ON s.step_id = r.step_id WHERE s.idx = 2") == [True]
+    assert engine.all(
+        "SELECT late FROM stanchion.result r JOIN stanchion.step s ON s.step_id = r.step_id WHERE s.idx = 2"
+    ) == [True]
     worker.finish(join, before)
     engine.check_counts()
 
@@ -306,10 +253,6 @@ class TestHold:
 
     def test_it_is_not_opened_while_children_run(self, engine: Engine) -> None:
         """Only failed children can be left out."""
-        import pytest
-
-        from stanchion.errors import Conflict
-
         _task, worker, leases = self.started(engine, All(on_failed="hold"), "too_early", ["x"] * 3)
         worker.fail(leases[0])
         with pytest.raises(Conflict, match="2 of 3 children have not settled"):
@@ -382,30 +325,3 @@ def test_the_deadline_lets_a_join_with_slots_close_later(engine: Engine) -> None
     assert engine.task(task) == ("completed", "succeeded")
     assert result(engine, "total") == [0, 1, 0]
     engine.check_counts()
-
-
-def nested(name: str, inner: object, outer: object, width: int = 3) -> Workflow:
-    """plan -> part (each) -> visit (each) -> sum (joins visit) -> total (joins sum)."""
-    wf = Workflow(name)
-
-    @wf.step()
-    def plan(ctx: Ctx) -> list[int]:
-        return list(range(width))
-
-    @wf.step(after=plan, each=True, retries=0)
-    def part(ctx: Ctx, n: int) -> list[int]:
-        return [n * width + i for i in range(width)]
-
-    @wf.step(after=part, each=True, retries=0)
-    def visit(ctx: Ctx, n: int) -> int:
-        return n
-
-    @wf.step(after=visit, join=inner, retries=0)
-    def sum_up(ctx: Ctx, numbers: Results[int]) -> int:
-        return sum(numbers)
-
-    @wf.step(after=sum_up, join=outer)
-    def total(ctx: Ctx, sums: Results[int]) -> list[int]:
-        return [sum(sums), len(sums.failed), len(sums.missing)]
-
-    return wf

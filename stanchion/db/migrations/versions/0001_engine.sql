@@ -127,6 +127,7 @@ CREATE TABLE stanchion.barrier (
 	CONSTRAINT what_a_failed_child_does CHECK (on_failed IN ('fail', 'collect', 'hold')),
 	CONSTRAINT what_the_rest_does CHECK (rest IN ('cancel', 'finish')),
 	CONSTRAINT a_barrier_counts_down_to_zero CHECK (expected >= 0 AND slots_left >= 0),
+	CONSTRAINT a_join_without_a_step_only_waits CHECK (step_id IS NOT NULL OR (rule = 'all' AND on_failed = 'collect')),
 	CONSTRAINT only_a_join_of_all_that_never_holds_has_slots CHECK (slots = 0 OR (rule = 'all' AND on_failed <> 'hold')),
 	CONSTRAINT states_of_barriers CHECK (state IN ('waiting', 'released', 'failed', 'cancelled')),
 	CONSTRAINT counts_never_pass_expected CHECK (succeeded + failed + skipped <= expected),
@@ -370,6 +371,7 @@ CREATE TABLE stanchion.step (
 	counts BOOLEAN DEFAULT 'false' NOT NULL,
 	holds BOOLEAN DEFAULT 'false' NOT NULL,
 	spoiled BOOLEAN DEFAULT 'false' NOT NULL,
+	uncollected BOOLEAN DEFAULT 'false' NOT NULL,
 	kind TEXT DEFAULT 'step' NOT NULL,
 	state TEXT NOT NULL,
 	node TEXT NOT NULL,
@@ -618,10 +620,10 @@ BEGIN
       AND o.state = 'succeeded' AND o.replaced_by IS NULL AND o.input = x.v LIMIT 1) AS adopt
     FROM jsonb_array_elements(p_items) WITH ORDINALITY x(v, n)
   ), s AS (
-    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, start_within_ms, total_ms, expires_at, holds, created_at, updated_at)
+    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, start_within_ms, total_ms, expires_at, holds, uncollected, created_at, updated_at)
     SELECT f.tenant_id, i.step_id, f.run_id, f.step_id, i.idx, CASE WHEN i.adopt IS NULL THEN 'ready' ELSE 'succeeded' END, p_template->>'node', p_template->>'queue', (p_template->>'priority')::int, (p_template->>'max_attempts')::int, v_feeds,
            f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int,
-           (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), v_now, v_now FROM i
+           (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), coalesce((p_template->>'uncollected')::boolean, false), v_now, v_now FROM i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT f.tenant_id, i.step_id, NULL, o.body, o.blob FROM i JOIN result o ON o.step_id = i.adopt AND o.tenant_id = f.tenant_id
   ), e AS (
@@ -851,6 +853,24 @@ CREATE FUNCTION claim_maintenance(p_kind text, p_key text, p_tenant uuid, p_fenc
   RETURNING j.fence, j.request, j.result
 $$;
 
+-- purpose: the right to send a parked message again, given once unless it is asked for again; what the relay parked goes back into the outbox by itself
+-- transition: none
+-- fenced by: redriven_at
+-- locks: the letter's row
+CREATE FUNCTION claim_redrive(p_tenant uuid, p_id uuid, p_again boolean, p_actor_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  d dead_letter;
+BEGIN
+  UPDATE dead_letter x SET redriven_at = clock() WHERE x.dead_letter_id = p_id AND x.tenant_id IS NOT DISTINCT FROM p_tenant AND (x.redriven_at IS NULL OR p_again) RETURNING * INTO d;
+  IF NOT FOUND THEN RETURN false; END IF;
+  IF d.topic LIKE 'outbox:%' THEN
+    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
+    VALUES (d.partition, coalesce(d.tenant_id, p_actor_tenant), substr(d.topic, 8), convert_from(d.key, 'UTF8'), d.headers->0->>1, convert_from(d.value, 'UTF8'));
+  END IF;
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_actor_tenant, p_actor, 'dead_letter.redrive', p_id::text, jsonb_build_object('topic', d.topic, 'again', p_again));
+  RETURN true;
+END $$;
+
 -- purpose: all branches have settled at a join; when it was the last join of its fan-out, the fan-out itself is over
 -- transition: fan-out waiting -> succeeded
 -- fenced by: the caller
@@ -986,8 +1006,8 @@ BEGIN
     PERFORM FROM run r WHERE r.run_id = s.run_id AND r.state IN ('created', 'running') FOR NO KEY UPDATE;
     IF FOUND THEN
       UPDATE run r SET open = r.open + v_new_counts WHERE r.run_id = s.run_id AND v_new_counts > 0;
-      -- the stand-in answers for this step: it feeds what this one fed, counts as this one counted, and chooses where this one could
-      PERFORM insert_plan((SELECT jsonb_agg(CASE WHEN (x->>'step_id')::uuid = v_stand_in THEN x || jsonb_build_object('feeds', s.feeds, 'counts', s.counts, 'answers', coalesce(s.answers, s.node), 'chooses', s.chooses) ELSE x END)
+      -- the stand-in answers for this step: it feeds what this one fed, counts as this one counted, chooses where this one could, and is joined as this one is
+      PERFORM insert_plan((SELECT jsonb_agg(CASE WHEN (x->>'step_id')::uuid = v_stand_in THEN x || jsonb_build_object('feeds', s.feeds, 'counts', s.counts, 'answers', coalesce(s.answers, s.node), 'chooses', s.chooses, 'uncollected', s.uncollected) ELSE x END)
         FROM jsonb_array_elements(p_plan->'steps') x), p_plan->'barriers', (SELECT t.priority FROM run r, task t WHERE r.run_id = s.run_id AND t.task_id = r.task_id AND t.tenant_id = r.tenant_id));
       IF p_plan ? 'expand' THEN PERFORM open_fan((p_plan->>'expand')::uuid); END IF;
     END IF;
@@ -1105,13 +1125,17 @@ CREATE FUNCTION create_key(p_tenant uuid, p_name text, p_hash bytea, p_scopes te
   SELECT k.key_id FROM k
 $$;
 
--- purpose: the public half of a key that signs Kafka commands; the private half never comes here
+-- purpose: the public half of a key that signs Kafka commands; the private half never comes here; false when the id is taken
 -- transition: none
 -- fenced by: the key (id, tenant)
 -- locks: only a new row
-CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_scopes text[], p_actor text) RETURNS text LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  WITH a AS (INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'signing_key.create', p_key, jsonb_build_object('scopes', p_scopes)))
-  INSERT INTO signing_key (key_id, tenant_id, public_key, scopes) VALUES (p_key, p_tenant, p_public, p_scopes) RETURNING key_id
+CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_scopes text[], p_actor text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  WITH k AS (
+    INSERT INTO signing_key (key_id, tenant_id, public_key, scopes) VALUES (p_key, p_tenant, p_public, p_scopes) ON CONFLICT DO NOTHING RETURNING key_id
+  ), a AS (
+    INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'signing_key.create', p_key, jsonb_build_object('scopes', p_scopes) FROM k
+  )
+  SELECT EXISTS (SELECT FROM k)
 $$;
 
 -- purpose: a tenant, made once a name
@@ -1326,9 +1350,9 @@ DECLARE
   v_node text := p_template->>'node';
 BEGIN
   WITH s AS (
-    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, start_within_ms, total_ms, expires_at, holds, created_at, updated_at)
+    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, start_within_ms, total_ms, expires_at, holds, uncollected, created_at, updated_at)
     SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int,
-           (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), v_now, v_now
+           (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), coalesce((p_template->>'uncollected')::boolean, false), v_now, v_now
     FROM jsonb_array_elements(p_items) WITH ORDINALITY i(v, n)
     RETURNING step_id, idx
   ), y AS (
@@ -1403,7 +1427,7 @@ BEGIN
   END IF;
 END $$;
 
--- purpose: a barrier that can't open any more fails; so does what it holds, or the whole run when that is not a branch's affair
+-- purpose: a barrier that can't open any more fails; so does what it holds, or the whole run when no join further out would learn of it
 -- transition: barrier waiting -> failed; held step pending -> skipped
 -- fenced by: the caller
 -- locks: the caller holds the barrier; then the held step
@@ -1416,20 +1440,11 @@ BEGIN
   DELETE FROM timer t WHERE t.target_id = b.barrier_id AND b.deadline_at IS NOT NULL;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (b.tenant_id, b.run_id, 'BarrierFailed', b.version + 1, v_now,
     v_reason || jsonb_build_object('succeeded', b.succeeded, 'failed', b.failed, 'skipped', b.skipped));
-  IF b.step_id IS NOT NULL THEN
-    SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(b.step_id, v_reason, true) x;
-    IF b.kind = 'gather' THEN
-      o_after := o_after || ROW(b.run_id, 0, NULL, 'BarrierFailed', jsonb_build_object('barrier_id', b.barrier_id, 'step_id', b.step_id, 'node', b.node, 'rule', b.rule, 'expected', b.expected, 'succeeded', b.succeeded,
-        'failed', b.failed, 'code', 'E-JOIN-20', 'why', p_why))::aftermath;
-    END IF;
-    RETURN;
-  END IF;
-  o_arrivals := '{}';
-  o_skipped := '{}';
-  o_after := '{}';
-  -- a join without a step behind it: nothing above could collect the failure, unless the branch that it stands in is not needed any more
-  IF EXISTS (SELECT FROM step f WHERE f.step_id = b.fan_id AND (f.fan_id IS NULL OR EXISTS (SELECT FROM barrier o WHERE o.fan_id = f.fan_id AND o.state = 'waiting'))) THEN
-    o_after := ARRAY[ROW(b.run_id, 0, v_reason, NULL, NULL)::aftermath];
+  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(b.step_id, v_reason, true) x;
+  IF b.kind = 'gather' THEN
+    o_after := o_after || ROW(b.run_id, 0, NULL, 'BarrierFailed', jsonb_build_object('barrier_id', b.barrier_id, 'step_id', b.step_id, 'node', b.node, 'rule', b.rule, 'expected', b.expected, 'succeeded', b.succeeded,
+      'failed', b.failed, 'code', 'E-JOIN-20', 'why', p_why))::aftermath;
+    IF EXISTS (SELECT FROM step s WHERE s.step_id = b.step_id AND s.uncollected AND is_needed(s.fan_id, s.idx)) THEN o_after := o_after || ROW(b.run_id, 0, v_reason, NULL, NULL)::aftermath; END IF;
   END IF;
 END $$;
 
@@ -1643,6 +1658,17 @@ CREATE FUNCTION get_blob(p_step uuid, p_fence bigint, p_sha256 bytea) RETURNS by
   SELECT b.body FROM step s, blob b WHERE s.step_id = p_step AND s.fence = p_fence AND b.sha256 = p_sha256 AND b.tenant_id = s.tenant_id
 $$;
 
+-- purpose: one parked message with its bytes, of a tenant, or (without a tenant) one that belongs to none
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION get_dead_letter(p_tenant uuid, p_id uuid)
+RETURNS TABLE (dead_letter_id uuid, topic text, partition int, "offset" bigint, key bytea, value bytea, headers jsonb, code text, reason text, at timestamptz, redriven_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT d.dead_letter_id, d.topic, d.partition, d."offset", d.key, d.value, d.headers, d.code, d.reason, d.at, d.redriven_at FROM dead_letter d
+  WHERE d.dead_letter_id = p_id AND d.tenant_id IS NOT DISTINCT FROM p_tenant
+$$;
+
 -- purpose: the graph of a workflow's version, or of its newest one
 -- transition: none
 -- fenced by: nothing
@@ -1751,12 +1777,12 @@ DECLARE
 BEGIN
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_steps) AS x(tenant_id uuid, step_id uuid, run_id uuid, fan_id uuid, idx int, round int, kind text, state text, node text, queue text, priority int, max_attempts int,
-      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms int, start_within_ms bigint, total_ms bigint, chooses uuid[], holds boolean, adopt uuid)
+      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms int, start_within_ms bigint, total_ms bigint, chooses uuid[], holds boolean, uncollected boolean, adopt uuid)
   ), s AS (
-    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, round, kind, state, node, queue, priority, max_attempts, counts, waits, feeds, sources, workflow, workflow_version, answers, input, input_blob, timeout_ms, start_within_ms, total_ms, expires_at, chooses, holds, created_at, updated_at)
+    INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, round, kind, state, node, queue, priority, max_attempts, counts, waits, feeds, sources, workflow, workflow_version, answers, input, input_blob, timeout_ms, start_within_ms, total_ms, expires_at, chooses, holds, uncollected, created_at, updated_at)
     SELECT p.tenant_id, p.step_id, p.run_id, p.fan_id, coalesce(p.idx, 0), coalesce(p.round, 0), coalesce(p.kind, 'step'), p.state, p.node, p.queue, greatest(-100, least(100, coalesce(p.priority, 0) + p_priority)), coalesce(p.max_attempts, 4), coalesce(p.counts, false),
            coalesce(p.waits, 0), p.feeds, p.sources, p.workflow, p.workflow_version, p.answers, p.input, decode(p.input_blob, 'hex'), p.timeout_ms,
-           p.start_within_ms, p.total_ms, CASE p.state WHEN 'ready' THEN v_now + p.total_ms * interval '1 ms' END, p.chooses, coalesce(p.holds, false), v_now, v_now FROM p
+           p.start_within_ms, p.total_ms, CASE p.state WHEN 'ready' THEN v_now + p.total_ms * interval '1 ms' END, p.chooses, coalesce(p.holds, false), coalesce(p.uncollected, false), v_now, v_now FROM p
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, p.step_id, CASE p.state WHEN 'ready' THEN 'StepReady' WHEN 'pending' THEN 'StepCreated' ELSE 'StepAdopted' END, 0, v_now,
@@ -1775,6 +1801,26 @@ END $$;
 CREATE FUNCTION is_held(s step) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT s.holds AND EXISTS (SELECT FROM barrier b WHERE b.fan_id = s.fan_id AND b.on_failed = 'hold' AND b.state = 'waiting')
 $$;
+
+-- purpose: whether a branch still matters to its run: a decided join took it in or waits for it, at every level outwards
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION is_needed(p_fan uuid, p_idx int) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_fan uuid := p_fan;
+  v_idx int := p_idx;
+BEGIN
+  WHILE v_fan IS NOT NULL LOOP
+    IF EXISTS (SELECT FROM barrier b WHERE b.fan_id = v_fan AND b.step_id IS NOT NULL) AND NOT EXISTS (
+      SELECT FROM barrier b WHERE b.fan_id = v_fan AND b.step_id IS NOT NULL AND (b.state = 'waiting' OR (b.state = 'released' AND EXISTS (
+        SELECT FROM step x WHERE x.fan_id = v_fan AND x.idx = v_idx AND b.barrier_id = ANY (x.feeds) AND x.state = 'succeeded' AND x.replaced_by IS NULL AND b.barrier_id <> ALL (coalesce(x.late_for, '{}')))))) THEN
+      RETURN false;
+    END IF;
+    SELECT s.fan_id, s.idx INTO v_fan, v_idx FROM step s WHERE s.step_id = v_fan;
+  END LOOP;
+  RETURN true;
+END $$;
 
 -- purpose: a job has done a part of its work: keep how far it is, and the lease; false: another worker has it
 -- transition: none
@@ -1886,6 +1932,17 @@ BEGIN
   END LOOP;
 END $$;
 
+-- purpose: parked messages of a tenant, or (without a tenant) those that belong to none, newest first, without their bytes
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_dead_letters(p_tenant uuid, p_before uuid, p_limit int)
+RETURNS TABLE (dead_letter_id uuid, topic text, partition int, "offset" bigint, bytes int, code text, reason text, at timestamptz, redriven_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT d.dead_letter_id, d.topic, d.partition, d."offset", octet_length(d.value), d.code, d.reason, d.at, d.redriven_at FROM dead_letter d
+  WHERE d.tenant_id IS NOT DISTINCT FROM p_tenant AND (p_before IS NULL OR d.dead_letter_id < p_before) ORDER BY d.dead_letter_id DESC LIMIT p_limit
+$$;
+
 -- purpose: a tenant's keys, newest first; a secret is nowhere to be shown, only its hash was kept
 -- transition: none
 -- fenced by: nothing
@@ -1894,6 +1951,15 @@ CREATE FUNCTION list_keys(p_tenant uuid, p_before uuid, p_limit int) RETURNS TAB
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT k.key_id, k.name, k.scopes, k.created_at, k.expires_at, k.revoked_at FROM api_key k
   WHERE k.tenant_id = p_tenant AND (p_before IS NULL OR k.key_id < p_before) ORDER BY k.key_id DESC LIMIT p_limit
+$$;
+
+-- purpose: the keys by which a tenant's Kafka commands are verified
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_signing_keys(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (key_id text, public_key bytea, scopes text[], created_at timestamptz, revoked_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT k.key_id, k.public_key, k.scopes, k.created_at, k.revoked_at FROM signing_key k WHERE k.tenant_id = p_tenant AND (p_after IS NULL OR k.key_id > p_after) ORDER BY k.key_id LIMIT p_limit
 $$;
 
 -- purpose: put steps that just became ready where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
@@ -2116,8 +2182,8 @@ BEGIN
     ORDER BY x.kind, x.key LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
   -- a period is named by its start; while an earlier one of its kind is open there is nothing to add: it does the same work
   INSERT INTO maintenance_job (kind, key, tenant_id, due_at)
-  SELECT p.kind, p.key, v_nobody, p.starts
-  FROM (SELECT u.kind, u.starts, to_char(u.starts AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS key
+  SELECT p.kind, p.key, v_nobody, v_now
+  FROM (SELECT u.kind, to_char(u.starts AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS key
         FROM (SELECT w.kind, to_timestamp(floor(extract(epoch FROM v_now) / w.seconds) * w.seconds) AS starts FROM unnest(p_kinds, p_seconds) w(kind, seconds)) u) p
   WHERE NOT EXISTS (SELECT FROM maintenance_job j WHERE j.kind = p.kind AND j.tenant_id = v_nobody AND (j.key = p.key OR j.finished_at IS NULL))
   ON CONFLICT DO NOTHING;
@@ -2364,6 +2430,14 @@ BEGIN
   IF s.state = 'ready' THEN o_ready := s.step_id; ELSE PERFORM ask_to_expand(s); END IF;
 END $$;
 
+-- purpose: a parked message could not be sent after all: it may be redriven later
+-- transition: none
+-- fenced by: nothing
+-- locks: the letter's row
+CREATE FUNCTION release_redrive(p_id uuid) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE dead_letter SET redriven_at = NULL WHERE dead_letter_id = p_id
+$$;
+
 -- purpose: the heartbeat of one worker: renew all its leases, record which steps have started, learn which are lost or cancelled
 -- transition: step leased -> running; attempt granted -> running
 -- fenced by: each step's own fence
@@ -2515,6 +2589,20 @@ BEGIN
   RETURN EXISTS (SELECT FROM api_key k WHERE k.key_id = p_key AND k.tenant_id = p_tenant);
 END $$;
 
+-- purpose: end a signing key: commands that it signs are parked from now on; false when the tenant has no such key
+-- transition: none
+-- fenced by: nothing
+-- locks: the key's row
+CREATE FUNCTION revoke_signing_key(p_tenant uuid, p_key text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  UPDATE signing_key k SET revoked_at = clock() WHERE k.key_id = p_key AND k.tenant_id = p_tenant AND k.revoked_at IS NULL;
+  IF FOUND THEN
+    INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'signing_key.revoke', p_key, '{}');
+    RETURN true;
+  END IF;
+  RETURN EXISTS (SELECT FROM signing_key k WHERE k.key_id = p_key AND k.tenant_id = p_tenant);
+END $$;
+
 -- purpose: count down what is open of each run, once for each time it is named
 -- transition: those of conclude
 -- fenced by: the caller
@@ -2618,7 +2706,7 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT u.tenant_id, u.run_id, 'TaskStarted', u.version, v_now FROM u;
 END $$;
 
--- purpose: a step has failed for good: record why, and tell its branch's joins, or end the run when it stands outside any fan-out
+-- purpose: a step has failed for good: record why, and tell its branch's joins, or end the run when no join would learn of it
 -- transition: none (the caller moved it to failed)
 -- fenced by: the caller
 -- locks: the caller holds the step; then those that only it could have started
@@ -2628,7 +2716,7 @@ DECLARE
 BEGIN
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, nullif(s.fence, 0), v_reason);
   DELETE FROM timer t WHERE t.target_id = s.step_id;
-  IF s.fan_id IS NULL THEN
+  IF s.fan_id IS NULL OR (s.uncollected AND is_needed(s.fan_id, s.idx)) THEN
     o_arrivals := '{}';
     o_skipped := '{}';
     o_after := ARRAY[ROW(s.run_id, 0, v_reason, NULL, NULL)::aftermath];
@@ -3356,6 +3444,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.clai
 
 GRANT EXECUTE ON FUNCTION stanchion.claim_maintenance TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.claim_redrive'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.claim_redrive TO stanchion_task_service;
+
 GRANT EXECUTE ON FUNCTION stanchion.clock TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.complete'::regproc::oid::regprocedure); END $$;
@@ -3430,6 +3522,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.get_
 
 GRANT EXECUTE ON FUNCTION stanchion.get_blob TO stanchion_worker;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.get_dead_letter'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.get_dead_letter TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.get_workflow'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.get_workflow TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
@@ -3450,9 +3546,17 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.leas
 
 GRANT EXECUTE ON FUNCTION stanchion.lease TO stanchion_worker;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_dead_letters'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_dead_letters TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_keys'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.list_keys TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_signing_keys'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_signing_keys TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.nodes_of'::regproc::oid::regprocedure); END $$;
 
@@ -3530,6 +3634,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.rela
 
 GRANT EXECUTE ON FUNCTION stanchion.relay_tick TO stanchion_relay;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.release_redrive'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.release_redrive TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.renew'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.renew TO stanchion_worker;
@@ -3557,6 +3665,10 @@ GRANT EXECUTE ON FUNCTION stanchion.retry_task TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.revoke_key'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.revoke_key TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.revoke_signing_key'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.revoke_signing_key TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 
