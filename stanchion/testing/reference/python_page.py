@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+import re
+from typing import Any, Final
 
 import stanchion
 
 from .markdown import code, fence, page, section
+
+_LINE: Final = 100
 
 
 def python_page() -> str:
@@ -24,16 +27,25 @@ def python_page() -> str:
 def _name(name: str, value: Any) -> str:
     text = inspect.getdoc(value) or "" if not isinstance(value, str | int) else repr(value)
     if not inspect.isclass(value):
-        signature = fence(f"{name}{inspect.signature(value)}", "python") if callable(value) else ""
+        signature = fence(f"{name}{_unquoted(str(inspect.signature(value)))}", "python") if callable(value) else ""
         return section(name, signature, text)
     return section(name, fence(_signature(name, value), "python"), text, _members(value))
 
 
 def _signature(name: str, value: Any) -> str:
     try:
-        return f"class {name}{inspect.signature(value)}"
+        return f"class {name}{_unquoted(str(inspect.signature(value)))}"
     except (TypeError, ValueError):
         return f"class {name}"
+
+
+def _unquoted(signature: str) -> str:
+    """Annotations that are kept as texts, without their quotes; one argument a line when it is long."""
+    plain = re.sub(r"(: |-> )'([^']*)'", r"\1\2", signature).removesuffix(" -> None")
+    if len(plain) <= _LINE:
+        return plain
+    arguments = re.split(r", (?=[\w*/]+(?:: |,|$))", plain[1:-1])
+    return "(\n" + "".join(f"    {one},\n" for one in arguments) + ")"
 
 
 def _members(kind: type[Any]) -> str:

@@ -68,6 +68,8 @@ OTHERS = {
     "STANCHION_API_URL": "where the command line and the clients find the API",
     "STANCHION_API_KEY": "the key that they send",
     "STANCHION_TENANT": "the tenant in whose name the command line sends Kafka commands",
+    "STANCHION_SIGNING_KEY_ID": "the name of the key that the command line signs Kafka commands with",
+    "STANCHION_SIGNING_KEY": "its private half, 32 bytes in base64",
     "STANCHION_HOME": "the folder of the command line's own files: profiles, the id of the last task",
     "STANCHION_RUN_DIR": "a folder in which each service with HTTP leaves a file that says where it listens",
     "STANCHION_FAILPOINTS": "what to arm; in the `dev` profile only ([failpoints](failpoints.md))",
@@ -76,6 +78,7 @@ OTHERS = {
     "STANCHION_MODEL_NAME": "which model to ask for",
     "STANCHION_MODEL_KEY": "the key for it",
     "STANCHION_MODEL_TIMEOUT_SECONDS": "how long one answer may take",
+    "STANCHION_TEST_HISTORY": "a folder in which test workflows note each execution of a step",
     "STANCHION_STUDIO_ROOTS": "the folders below which the Studio may read documents that a task names",
 }
 """Variables that are read outside of a service's settings; a test finds those that are missing here."""

@@ -25,7 +25,7 @@ def test_python_compiles(block: Block) -> None:
     """A reader may copy a block into a file; signatures of the reference are read as stubs."""
     text = block.text
     if name_of(block.page) == "docs/reference/python.md":
-        text = f"def {text.removeprefix('class ')}: ..." if "(" in text else "class X: ..."
+        text = f"def {text.removeprefix('class ').strip()}: ..." if "(" in text else "class X: ..."
         text = re.sub(r"<[^>]*>", "...", text)
     compile(text, str(block), "exec", dont_inherit=True)
 
