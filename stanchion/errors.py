@@ -328,6 +328,7 @@ E-DB-06 | 503 | prepared plan outdated | A migration ran under an open connectio
 E-DB-07 | 503 | database out of resources | No connections, memory or disk space are left. | Raise the limit, or free space.
 E-DB-08 | 503 | login refused | The database refuses this login. | Check STANCHION_DATABASE_URL.
 E-DB-09 | 500 | refused by the database | A statement broke a rule that no caller should break. | Report this as a bug.
+E-DB-10 | 503 | no connection free | Every connection that this process keeps to the database is in use. | Ask again in a moment; raise the pool size if it lasts.
 E-NET-01 | 503 | broker away | Kafka does not answer. | Check STANCHION_KAFKA_BOOTSTRAP and the broker.
 E-NET-02 | 503 | topic missing | A Kafka topic does not exist. | stanchion doctor creates or names it.
 E-NET-03 | 413 | message over the broker's limit | Kafka refuses a message of this size. | Raise max.message.bytes, or pass the content by reference.

@@ -28,7 +28,7 @@ class Workflows:
         return bool(rows[0][0])
 
     def get(self, name: str, version: int | None = None) -> Graph:
-        """A version's graph, or the newest version's; raises NotFound E-TASK-02."""
+        """A version's graph, or the newest version's; raises NotFound E-TASK-01."""
         if version is not None and (known := self._known.get((name, version))):
             return known
         if version is None and (newest := self._newest.get(name)) and monotonic() - newest[1] < NEWEST_SECONDS:
@@ -36,7 +36,7 @@ class Workflows:
         rows = self.database.read("SELECT version, graph FROM stanchion.get_workflow(%s, %s)", (name, version))
         if not rows:
             raise NotFound(
-                "E-TASK-02",
+                "E-TASK-01",
                 f"workflow {name}{'' if version is None else f' version {version}'} is not registered",
                 where="$.workflow",
                 why="no worker that knows it has ever started here",

@@ -29,6 +29,7 @@ TRANSACTIONS: dict[str, str] = {
     "cancel": "a task is asked to be cancelled",
     "pause": "a run is paused or resumed",
     "reopen": "failed steps are reopened",
+    "open_barrier": "a barrier is opened by hand",
     "retry": "a task gets a new run",
     "lease": "a worker leases steps",
     "renew": "a worker's heartbeat",
@@ -100,7 +101,7 @@ class Database:
             cause = error.orig if isinstance(error, DBAPIError) and isinstance(error.orig, psycopg.Error) else error
             raise (translated(cause) if isinstance(cause, psycopg.Error) else Unavailable("E-DB-01", str(cause))) from error
         except PoolTimeout as error:
-            raise Unavailable("E-DB-04", "all connections of this process are in use", fix="raise the pool size, or ask less at once") from error
+            raise Unavailable("E-DB-10", "all connections of this process are in use", fix="raise the pool size, or ask less at once") from error
         driver = cast("psycopg.Connection[tuple[Any, ...]]", connection.driver_connection)
         try:
             yield driver
@@ -142,7 +143,7 @@ class Database:
                 raise translated(error.orig) from error
             raise
         except PoolTimeout as error:
-            raise Unavailable("E-DB-04", "all connections of this process are in use", fix="raise the pool size, or ask less at once") from error
+            raise Unavailable("E-DB-10", "all connections of this process are in use", fix="raise the pool size, or ask less at once") from error
 
     def close(self) -> None:
         """Close all connections."""

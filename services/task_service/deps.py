@@ -1,0 +1,51 @@
+"""What routes work with; made once by the composition root, found on the app."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from stanchion.authority.dead_letters import DeadLetters
+from stanchion.authority.graph_view import GraphView
+from stanchion.authority.inventory import Inventory
+from stanchion.authority.keys import Keys
+from stanchion.authority.outcomes import Outcomes
+from stanchion.authority.queries import Queries
+from stanchion.authority.why import Asking
+from stanchion.db.engine import Database
+
+from .access import KeyRing
+from .event_feed import EventFeed
+from .handlers import Handlers
+from .redriver import Redriver
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """Typed calls of the database, under the task service's login, and the process's key ring."""
+
+    database: Database
+    handlers: Handlers
+    queries: Queries
+    graph_view: GraphView
+    outcomes: Outcomes
+    asking: Asking
+    inventory: Inventory
+    dead_letters: DeadLetters
+    redriver: Redriver
+    keys: Keys
+    ring: KeyRing
+    feed: EventFeed
+    stream_heartbeat: float
+    stream_seconds: float
+
+
+async def deps_of(request: Request) -> Deps:
+    """The app's."""
+    found: Deps = request.app.state.deps
+    return found
+
+
+Has = Annotated[Deps, Depends(deps_of)]

@@ -1,0 +1,197 @@
+"""Commands: decide what can be decided here, then one transaction, then a hint to whoever waits for what it wrote."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from stanchion.authority.keys import Principal
+from stanchion.authority.queries import Queries, Row, missing
+from stanchion.authority.submission import Answer, Prepared, Request, Submission, Via, prepare
+from stanchion.authority.tasks import Tasks
+from stanchion.authority.workflows import Workflows
+from stanchion.contracts import ids, limits, payload
+from stanchion.contracts.commands import SubmitTask
+from stanchion.errors import Conflict, NotFound, StanchionError, Unprocessable
+from stanchion.runtime.clock import utc_now
+from stanchion.runtime.hints import Hints
+
+from .bodies import ReopenBody
+
+RELAY = "relay"
+ORCHESTRATOR = "orchestrator"
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """What commands need; the same for HTTP and for Kafka."""
+
+    workflows: Workflows
+    submission: Submission
+    tasks: Tasks
+    queries: Queries
+    hints: Hints
+
+    def plan(self, principal: Principal, command: SubmitTask, *, via: Via, message_id: str | None = None) -> Prepared:
+        """Work a submission out; raises Rejected for what its answer will never be anything else."""
+        payload.check_size(payload.size(command.constraints), limits.INLINE_BYTES, "$.constraints")
+        request = Request(principal.tenant_id, command, via, principal.actor, message_id)
+        try:
+            prepared = prepare(self.workflows, request)
+        except NotFound as error:  # of the workflow; the path that was asked for does exist
+            raise Unprocessable(error.code, error.what, where=error.where, why=error.why, fix=error.fix) from None
+        self._refuse_past_deadline(principal, command)
+        return prepared
+
+    def submit(self, principal: Principal, command: SubmitTask) -> Answer:
+        """Accept one task; raises Unprocessable E-IDEM-01 when its key belongs to another payload."""
+        answer = self.submit_many([self.plan(principal, command, via="http")])[0]
+        if answer.outcome == "conflict":
+            raise key_conflict()
+        return answer
+
+    def submit_many(self, prepared: Sequence[Prepared]) -> list[Answer]:
+        """Accept a batch in one transaction."""
+        answers = self.submission.submit(prepared)
+        if any(answer.outcome == "created" for answer in answers):
+            self.hints.publish(RELAY)
+        return answers
+
+    def submit_bulk(
+        self, principal: Principal, commands: Sequence[SubmitTask | StanchionError]
+    ) -> list[Answer | StanchionError]:
+        """Accept what is right of a bulk, in one transaction; for what is not, its error stands in its place."""
+        outcomes: list[Answer | StanchionError] = []
+        prepared: list[Prepared] = []
+        places: list[int] = []
+        for place, command in enumerate(commands):
+            try:
+                if isinstance(command, StanchionError):
+                    raise command
+                prepared.append(self.plan(principal, command, via="http"))
+            except StanchionError as error:
+                if error.status >= 500:
+                    raise
+                outcomes.append(error)
+            else:
+                outcomes.append(key_conflict())
+                places.append(place)
+        for place, answer in zip(places, self.submit_many(prepared), strict=True):
+            if answer.outcome != "conflict":
+                outcomes[place] = answer
+        return outcomes
+
+    def cancel(self, principal: Principal, task_id: UUID, reason: str) -> str:
+        """Ask for the end of a task; returns its state. Raises NotFound, and Conflict E-TASK-05 when it is too late."""
+        state = self.tasks.cancel(principal.tenant_id, task_id, reason=reason, actor=principal.actor)
+        self.hints.publish(RELAY)
+        self.hints.publish(ORCHESTRATOR)
+        return state
+
+    def pause(self, principal: Principal, task_id: UUID, *, paused: bool) -> None:
+        """Pause or resume; raises NotFound, and Conflict E-TASK-05 after the end."""
+        self.tasks.pause(principal.tenant_id, task_id, paused=paused, actor=principal.actor)
+        if not paused:
+            self.hints.publish(ORCHESTRATOR)  # what waited is to be offered
+
+    def retry(self, principal: Principal, task_id: UUID, reason: str) -> tuple[UUID, list[str]]:
+        """A new run; raises NotFound, and Conflict E-TASK-07 unless the task failed or was cancelled."""
+        run_id, kept = self.tasks.retry(principal.tenant_id, task_id, reason=reason, actor=principal.actor)
+        self.hints.publish(RELAY)
+        self.hints.publish(ORCHESTRATOR)
+        return run_id, kept
+
+    def reopen(self, principal: Principal, body: ReopenBody) -> Row:
+        """Reopen failed steps; raises NotFound for what is not there, Conflict E-TASK-06 when none could be."""
+        payload.check_size(payload.size(body.input), limits.INLINE_BYTES, "$.input")
+        steps, more = self._steps_to_reopen(principal, body)
+        states = self.queries.states_of(principal.tenant_id, steps)
+        if len(states) < len(set(steps)):
+            raise missing("step")
+        done = self.tasks.reopen(
+            principal.tenant_id, steps, step_input=body.input, reason=body.reason, actor=principal.actor
+        )
+        refused = [
+            {"step_id": step_id, "state": state, "why": _not_reopened(state)}
+            for step_id, state in states.items()
+            if step_id not in done
+        ]
+        if refused and not done:
+            raise Conflict("E-TASK-06", "none of these steps can be reopened", why=str(refused[0]["why"]))
+        self.hints.publish(RELAY)
+        return {"reopened": done, "refused": refused, "more": more}
+
+    def open_barrier(self, principal: Principal, barrier_id: UUID, reason: str) -> None:
+        """Open a join by hand; raises NotFound, and Conflict E-JOIN-22 when only waiting helps."""
+        self.tasks.open_barrier(principal.tenant_id, barrier_id, reason=reason, actor=principal.actor)
+        self.hints.publish(RELAY)
+
+    def _steps_to_reopen(self, principal: Principal, body: ReopenBody) -> tuple[list[UUID], bool]:
+        by_node = body.task_id is not None and body.node is not None
+        if (body.steps is not None) == by_node or (body.steps is not None and (body.task_id or body.node)):
+            raise Unprocessable(
+                "E-DATA-15", "say which steps: steps, or task_id and node", where="$", fix="send one of the two"
+            )
+        if body.steps is not None:
+            return [ids.parse(step, ids.STEP) for step in body.steps], False
+        page = self.queries.steps(
+            principal.tenant_id,
+            ids.parse(body.task_id or "", ids.TASK),
+            node=body.node,
+            states=(body.state,),
+            limit=body.limit,
+        )
+        return [row["step_id"] for row in page.items], page.next is not None
+
+    def _refuse_past_deadline(self, principal: Principal, command: SubmitTask) -> None:
+        if command.deadline is None or command.deadline > utc_now():
+            return
+        # A submission that is repeated after its own deadline gets its task, not an error.
+        if command.idempotency_key and self.queries.knows_key(principal.tenant_id, command.idempotency_key):
+            return
+        raise Unprocessable("E-TASK-03", "the deadline lies in the past", where="$.deadline")
+
+
+def _not_reopened(state: str) -> str:
+    if state != "failed":
+        return f"it is {state}, and only failed steps are reopened"
+    return "its run has ended, or nothing waits for it any more: no join with on_failed=hold does"
+
+
+def key_conflict() -> Unprocessable:
+    """The answer to a key that belongs to a task with another payload."""
+    return Unprocessable(
+        "E-IDEM-01",
+        "this idempotency key was used for another payload",
+        where="$.idempotency_key",
+        why="a key stands for one submission: workflow, version, input, tags, priority, deadline, goal and constraints",
+        fix="use a new key, or send the same payload",
+    )
+
+
+def with_header_key(body: dict[str, Any], header: str | None) -> dict[str, Any]:
+    """A submission's body with the key of its header; raises Unprocessable when both are there and differ."""
+    if header is None:
+        return body
+    key = payload.check_key(_header_text(header), "header Idempotency-Key")
+    inside = body.get("idempotency_key")
+    if inside is not None and not (isinstance(inside, str) and unicodedata.normalize("NFC", inside) == key):
+        raise Unprocessable(
+            "E-DATA-12",
+            "the header Idempotency-Key and the field idempotency_key differ",
+            where="$.idempotency_key",
+            fix="send one of them",
+        )
+    return body | {"idempotency_key": key}
+
+
+def _header_text(header: str) -> str:
+    try:
+        return header.encode("latin-1").decode()  # the server reads headers as Latin-1; clients write UTF-8
+    except UnicodeError:
+        raise Unprocessable(
+            "E-DATA-12", "the idempotency key is not UTF-8", where="header Idempotency-Key", fix="encode as UTF-8"
+        ) from None

@@ -1,0 +1,143 @@
+"""What is deployed, and what was parked: workflows, workers, dead letters."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+
+from stanchion.authority.keys import Principal
+from stanchion.authority.queries import Row
+from stanchion.contracts import ids, limits
+from stanchion.errors import Unprocessable
+
+from ..access import Caller, needs
+from ..bodies import RedriveBody, body_schema
+from ..deps import Has
+from ..params import Body, Cursor, Limit, StrictRoute, cursor_of, message, one_of, plain
+from ..views import (
+    DeadLetterSummary,
+    DeadLetterView,
+    Paged,
+    Redriven,
+    WorkerDraining,
+    WorkerView,
+    WorkflowView,
+)
+
+router = APIRouter(route_class=StrictRoute, tags=["inventory"])
+
+WORKER_STATES = ("active", "draining", "gone")
+_PLACE = re.compile(r"([a-z][a-z0-9_]{0,63})@([0-9]{1,10})")
+
+Unowned = Annotated[bool, Query(description="those of no tenant instead of one's own; needs the right tenant.manage")]
+
+
+@router.get("/v1/workflows", response_model=Paged[WorkflowView], **needs("task.read"))
+def list_workflows(deps: Has, caller: Caller, limit: Limit = limits.PAGE_ROWS, cursor: Cursor = None) -> Row:
+    """Registered versions of workflows, by name, the newest version of each first."""
+    after = None
+    if cursor is not None:
+        if not (place := _PLACE.fullmatch(cursor)):
+            raise Unprocessable("E-DATA-11", "this is no cursor", where="query.cursor", fix="send `next` as it came")
+        after = (place[1], int(place[2]))
+    rows = deps.inventory.workflows(caller.tenant_id, limit=limit + 1, after=after)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return {"items": rows[:limit], "next": last and f"{last['name']}@{last['version']}"}
+
+
+@router.get("/v1/workflows/{name}", response_model=WorkflowView, **needs("task.read"))
+def get_workflow(
+    deps: Has, caller: Caller, name: str, version: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None
+) -> Row:
+    """A version of a workflow (the newest one) with its graph."""
+    return deps.inventory.workflow(caller.tenant_id, plain(name, "name") or "", version)
+
+
+@router.get("/v1/workers", response_model=Paged[WorkerView], **needs("worker.read"))
+def list_workers(
+    *,
+    deps: Has,
+    caller: Caller,
+    state: Annotated[str | None, Query()] = None,
+    limit: Limit = limits.PAGE_ROWS,
+    cursor: Cursor = None,
+) -> Row:
+    """The workers that were seen, the newest first."""
+    rows = deps.inventory.workers(
+        caller.tenant_id,
+        limit=limit + 1,
+        before=cursor_of(cursor, ids.WORKER),
+        state=one_of(state, "state", WORKER_STATES),
+    )
+    more = ids.public(ids.WORKER, rows[limit - 1]["worker_id"]) if len(rows) > limit else None
+    return {"items": rows[:limit], "next": more}
+
+
+@router.post("/v1/workers/{worker_id}/drain", status_code=202, response_model=WorkerDraining, **needs("worker.operate"))
+def drain_worker(deps: Has, worker_id: str) -> Row:
+    """Ask a worker to take no new work, and to end after what it runs."""
+    parsed = ids.parse(worker_id, ids.WORKER)
+    deps.handlers.tasks.drain(parsed)
+    return {"worker_id": parsed, "drain_requested": True}
+
+
+@router.get("/v1/dead-letters", response_model=Paged[DeadLetterSummary], **needs("task.read"))
+def list_dead_letters(
+    deps: Has, caller: Caller, unowned: Unowned = False, limit: Limit = limits.PAGE_ROWS, cursor: Cursor = None
+) -> Row:
+    """Messages that could not be handled, the newest first."""
+    tenant_id = _owner(caller, unowned)
+    before = cursor_of(cursor, ids.DEAD_LETTER)
+    rows = deps.dead_letters.page(tenant_id, limit=limit + 1, before=before)
+    more = ids.public(ids.DEAD_LETTER, rows[limit - 1]["dead_letter_id"]) if len(rows) > limit else None
+    return {"items": rows[:limit], "next": more}
+
+
+@router.get("/v1/dead-letters/{dead_letter_id}", response_model=DeadLetterView, **needs("payload.read"))
+def get_dead_letter(deps: Has, caller: Caller, dead_letter_id: str, unowned: Unowned = False) -> Row:
+    """One message that could not be handled, with its bytes."""
+    letter = deps.dead_letters.get(_owner(caller, unowned), ids.parse(dead_letter_id, ids.DEAD_LETTER))
+    names = (
+        "dead_letter_id",
+        "topic",
+        "partition",
+        "offset",
+        "headers",
+        "code",
+        "reason",
+        "at",
+        "redriven_at",
+        "whole",
+    )
+    return {name: getattr(letter, name) for name in names} | {
+        "bytes": None if letter.value is None else len(letter.value),
+        "key": None if letter.key is None else base64.b64encode(letter.key).decode(),
+        "value": None if letter.value is None else base64.b64encode(letter.value).decode(),
+    }
+
+
+@router.post(
+    "/v1/dead-letters/{dead_letter_id}/redrive",
+    status_code=202,
+    response_model=Redriven,
+    **body_schema(needs("task.operate"), RedriveBody, required=False),
+)
+def redrive(deps: Has, caller: Caller, dead_letter_id: str, body: Body, unowned: Unowned = False) -> Row:
+    """Send a message to its topic again as it came, once."""
+    parsed = ids.parse(dead_letter_id, ids.DEAD_LETTER)
+    again = message(RedriveBody, body).again
+    return {
+        "dead_letter_id": parsed,
+        "topic": deps.redriver.redrive(_owner(caller, unowned), parsed, again=again, caller=caller),
+    }
+
+
+def _owner(caller: Principal, unowned: bool) -> UUID | None:
+    if not unowned:
+        return caller.tenant_id
+    caller.require("tenant.manage")
+    return None

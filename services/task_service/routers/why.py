@@ -1,0 +1,54 @@
+"""Why something does not move, and what to type."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from stanchion.authority.queries import BARRIER, Row
+from stanchion.authority.why import Why
+from stanchion.authority.why_codes import WHY, Reason
+from stanchion.contracts import ids
+
+from ..access import Caller, needs
+from ..deps import Has
+from ..params import StrictRoute
+from ..views import WhyView
+
+router = APIRouter(route_class=StrictRoute, tags=["why"])
+
+_PREFIXES = {"task": ids.TASK, "run": ids.RUN, "step": ids.STEP, "barrier": BARRIER}
+
+
+@router.get("/v1/tasks/{task_id}/why", response_model=WhyView, **needs("task.read"))
+def why_task(deps: Has, caller: Caller, task_id: str) -> Row:
+    """The reasons why a task does not go on, the ones that need somebody first."""
+    return _shown(deps.asking.about(caller.tenant_id, ids.public(ids.TASK, ids.parse(task_id, ids.TASK))))
+
+
+@router.get("/v1/why/{any_id}", response_model=WhyView, **needs("task.read"))
+def why_any(deps: Has, caller: Caller, any_id: str) -> Row:
+    """The same for a task, run, step or barrier."""
+    return _shown(deps.asking.about(caller.tenant_id, any_id))
+
+
+def _shown(why: Why) -> Row:
+    return {
+        "kind": why.kind,
+        "id": ids.public(_PREFIXES[why.kind], why.id),
+        "task_id": why.task_id,
+        "state": why.state,
+        "reasons": [_reason(reason) for reason in why.reasons],
+    }
+
+
+def _reason(reason: Reason) -> Row:
+    return {
+        "code": reason.code,
+        "text": reason.text,
+        "meaning": WHY[reason.code].meaning,
+        "since": reason.since,
+        "until": reason.until,
+        "by_itself": reason.by_itself,
+        "fix": list(reason.fix),
+        "details": reason.details,
+    }

@@ -1,0 +1,439 @@
+"""What goes out: one model an answer. Ids leave in their public form, times in UTC, numbers as everybody reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema
+
+from stanchion.authority.queries import BARRIER
+from stanchion.contracts import ids, limits
+
+T = TypeVar("T")
+
+
+def _shown(prefix: str) -> PlainSerializer:
+    def shown(value: UUID) -> str:
+        return ids.public(prefix, value)
+
+    return PlainSerializer(shown, return_type=str)
+
+
+def _form(prefix: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^{prefix}_[0-9A-HJKMNP-TV-Z]{{26}}$"}, mode="serialization")
+
+
+TaskId = Annotated[UUID, _shown(ids.TASK), _form(ids.TASK)]
+RunId = Annotated[UUID, _shown(ids.RUN), _form(ids.RUN)]
+StepId = Annotated[UUID, _shown(ids.STEP), _form(ids.STEP)]
+BarrierId = Annotated[UUID, _shown(BARRIER), _form(BARRIER)]
+WorkerId = Annotated[UUID, _shown(ids.WORKER), _form(ids.WORKER)]
+KeyId = Annotated[UUID, _shown(ids.KEY), _form(ids.KEY)]
+DeadLetterId = Annotated[UUID, _shown(ids.DEAD_LETTER), _form(ids.DEAD_LETTER)]
+
+
+def as_doubles(value: Any) -> Any:
+    """A stored value as I-JSON: the database keeps 1e300 as an integer of 301 digits, which many readers refuse."""
+    if isinstance(value, dict):
+        return {key: as_doubles(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return [as_doubles(child) for child in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > limits.INTEGER_MAX:
+        return float(value)
+    return value
+
+
+Value = Annotated[Any, PlainSerializer(as_doubles), WithJsonSchema({})]
+
+
+class View(BaseModel):
+    """Base of all answers; built from rows, which may hold more than is shown."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Paged(View, Generic[T]):
+    """One page; `next` is the cursor of the page after it, null at the end. A page may be short and not the last."""
+
+    items: list[T]
+    next: str | None = None
+
+
+class Submitted(View):
+    """A task that exists now; `duplicate` says that it did before."""
+
+    task_id: TaskId
+    run_id: RunId
+    state: str
+    duplicate: bool
+
+
+class BulkItem(View):
+    """What became of one item of a bulk: `status` as it would have had alone, and its task or its problem."""
+
+    status: int
+    task_id: TaskId | None = None
+    run_id: RunId | None = None
+    state: str | None = None
+    duplicate: bool | None = None
+    problem: dict[str, Any] | None = None
+
+
+class BulkAnswer(View):
+    """The items in the order in which they were sent."""
+
+    items: list[BulkItem]
+
+
+class TaskState(View):
+    """A task after something was asked of it."""
+
+    task_id: TaskId
+    state: str
+    run_id: RunId | None = None
+    paused: bool | None = None
+
+
+class TaskSummary(View):
+    """One task in a list."""
+
+    task_id: TaskId
+    run_id: RunId
+    workflow: str
+    version: int
+    state: str
+    priority: int
+    tags: list[str]
+    goal: str | None
+    idempotency_key: str | None
+    deadline_at: datetime | None
+    submitted_via: str
+    submitted_by: str
+    reason: Value
+    paused_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+
+
+class RunView(View):
+    """One run of a task."""
+
+    run_id: RunId
+    number: int
+    state: str
+    outcome: str | None
+    reason: Value
+    retry_of: RunId | None
+    paused_at: datetime | None
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class BarrierView(View):
+    """What holds a node: one barrier, or the sums over `count` of them (one a branch of the fan-out around)."""
+
+    barrier_id: BarrierId | None
+    kind: str
+    rule: str
+    on_failed: str
+    rest: str
+    state: str | None
+    count: int
+    states: dict[str, int]
+    need: int
+    expected: int
+    arrived: int
+    failed: int
+    skipped: int
+    included: int | None
+    released_at: datetime | None
+    deadline_at: datetime | None
+
+
+class NodeView(View):
+    """One node of the graph in the current run; `counts` are its steps by state, `fans` its fan-outs by state."""
+
+    name: str
+    kind: str
+    after: list[str]
+    scope: list[str]
+    on_demand: bool
+    next: list[str]
+    queue: str
+    join: dict[str, Any] | None
+    total: int
+    counts: dict[str, int]
+    fans: dict[str, int]
+    rounds: int
+    attempts: int
+    take_overs: int
+    refused_writes: int
+    first_at: datetime | None
+    last_at: datetime | None
+    barrier: BarrierView | None
+
+
+class TaskView(TaskSummary):
+    """A task with its runs and the graph of the current one; `input` only with the right payload.read."""
+
+    runs: list[RunView]
+    nodes: list[NodeView]
+    input: Value = None
+    constraints: Value = None
+    input_is_large: bool = False
+
+
+class Outcome(View):
+    """What became of a task that has ended."""
+
+    task_id: TaskId
+    run_id: RunId
+    state: str
+    result: Value
+    reason: Value
+    ended_at: datetime
+
+
+class InputView(View):
+    """What a task was submitted with."""
+
+    task_id: TaskId
+    input: Value
+
+
+class StepSummary(View):
+    """One step in a list; a child has its fan-out's step and its index in it."""
+
+    step_id: StepId
+    run_id: RunId
+    fan_id: StepId | None
+    node: str
+    kind: str
+    index: int
+    round: int
+    state: str
+    queue: str
+    priority: int
+    fence: int
+    attempts: int
+    losses: int
+    max_attempts: int
+    replaced_by: StepId | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class AttemptView(View):
+    """One lease of a step."""
+
+    fence: int
+    number: int
+    state: str
+    worker_id: WorkerId
+    worker: str | None
+    granted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    lease_until: datetime
+    deadline_at: datetime | None
+    counted: bool
+    error: Value
+    progress: Value
+
+
+class RefusedWrite(View):
+    """What a stale worker tried; it changed nothing."""
+
+    worker_id: WorkerId | None
+    fence: int
+    current_fence: int | None
+    attempted: str
+    why: str
+    at: datetime
+
+
+class HoldingBarrier(View):
+    """A barrier that a step waits, or waited, for."""
+
+    barrier_id: BarrierId
+    kind: str
+    rule: str
+    state: str
+
+
+class StepView(StepSummary):
+    """A step with its attempts, the newest first; payloads only with the right payload.read."""
+
+    task_id: TaskId
+    attempt_list: list[AttemptView]
+    refused_writes: list[RefusedWrite]
+    waits_for: list[HoldingBarrier]
+    late: bool | None
+    input: Value = None
+    result: Value = None
+    input_is_large: bool = False
+    result_is_large: bool = False
+
+
+class NotReopened(View):
+    """A step that was not reopened, and why."""
+
+    step_id: StepId
+    state: str
+    why: str
+
+
+class Reopened(View):
+    """What became of the steps that were to be reopened; `more` says that the limit left some out."""
+
+    reopened: list[StepId]
+    refused: list[NotReopened]
+    more: bool = False
+
+
+class BarrierOpened(View):
+    """A barrier that was opened by hand."""
+
+    barrier_id: BarrierId
+    state: str
+
+
+class Retried(View):
+    """A new run; `kept` names the nodes whose results it takes over."""
+
+    task_id: TaskId
+    run_id: RunId
+    state: str
+    kept: list[str]
+
+
+class ReasonView(View):
+    """One reason why something does not move; `by_itself` says that it passes without anybody doing anything."""
+
+    code: str
+    text: str
+    meaning: str
+    since: datetime | None
+    until: datetime | None
+    by_itself: bool
+    fix: list[str]
+    details: Value
+
+
+class WhyView(View):
+    """Why something does not move; without reasons it moves, or is done. `id` is that of what was asked about."""
+
+    kind: str
+    id: str
+    task_id: TaskId
+    state: str
+    reasons: list[ReasonView]
+
+
+class WorkflowView(View):
+    """One version of a workflow."""
+
+    name: str
+    version: int
+    registered_at: datetime
+    graph: dict[str, Any] | None = None
+
+
+class WorkerView(View):
+    """One worker; `running` counts the steps of this tenant that it holds."""
+
+    worker_id: WorkerId
+    name: str
+    host: str
+    pid: int
+    queues: list[str]
+    workflows: list[str]
+    slots: int
+    running: int
+    state: str
+    drain_requested: bool
+    clock_offset_ms: int
+    started_at: datetime
+    seen_at: datetime
+
+
+class WorkerDraining(View):
+    """A worker that was asked to drain."""
+
+    worker_id: WorkerId
+    drain_requested: bool
+
+
+class DeadLetterSummary(View):
+    """One message that could not be handled."""
+
+    dead_letter_id: DeadLetterId
+    topic: str
+    partition: int
+    offset: int
+    bytes: int | None
+    code: str
+    reason: str
+    at: datetime
+    redriven_at: datetime | None
+
+
+class DeadLetterView(DeadLetterSummary):
+    """A parked message with what it held: key and value in base64, headers as name and text."""
+
+    key: str | None
+    value: str | None
+    headers: list[list[str | None]]
+    whole: bool
+
+
+class Redriven(View):
+    """A message that was sent to its topic again."""
+
+    dead_letter_id: DeadLetterId
+    topic: str
+
+
+class KeyView(View):
+    """One key; its secret is shown once, when it is made."""
+
+    key_id: KeyId
+    name: str
+    scopes: list[str]
+    created_at: datetime | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class NewKey(KeyView):
+    """A key that was just made."""
+
+    secret: str
+
+
+class KeyRevoked(View):
+    """A key that opens nothing any more."""
+
+    key_id: KeyId
+    revoked: bool = True
+
+
+class SigningKeyView(View):
+    """A key by which Kafka commands are verified."""
+
+    key_id: str
+    public_key: str
+    scopes: list[str]
+    created_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class TenantCreated(View):
+    """A tenant that was just made, and the first key of its admin."""
+
+    tenant_id: UUID
+    name: str
+    key: NewKey

@@ -1,0 +1,62 @@
+"""What is deployed: workflow versions and workers. They serve all tenants; counts are of the asking tenant alone."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlalchemy import func, select, tuple_
+
+from stanchion.db import tables
+from stanchion.db.engine import Database
+
+from .queries import Row, missing, rows_of
+
+_WORKFLOW, _WORKER, _ATTEMPT = tables.workflow.c, tables.worker.c, tables.attempt.c
+
+
+class Inventory:
+    """Under the task service's login."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def workflows(self, tenant_id: UUID, *, limit: int, after: tuple[str, int] | None = None) -> list[Row]:
+        """Versions of workflows, by name, the newest version of each first."""
+        found = select(_WORKFLOW.name, _WORKFLOW.version, _WORKFLOW.registered_at)
+        if after is not None:
+            found = found.where(tuple_(_WORKFLOW.name, -_WORKFLOW.version) > tuple_(after[0], -after[1]))
+        with self.database.tenant(tenant_id) as connection:
+            return rows_of(connection, found.order_by(_WORKFLOW.name, -_WORKFLOW.version).limit(limit))
+
+    def workflow(self, tenant_id: UUID, name: str, version: int | None) -> Row:
+        """One version (None: the newest) with its graph; raises NotFound."""
+        found = select(_WORKFLOW.name, _WORKFLOW.version, _WORKFLOW.registered_at, _WORKFLOW.graph)
+        found = found.where(_WORKFLOW.name == name)
+        if version is not None:
+            found = found.where(_WORKFLOW.version == version)
+        with self.database.tenant(tenant_id) as connection:
+            rows = rows_of(connection, found.order_by(_WORKFLOW.version.desc()).limit(1))
+        if not rows:
+            raise missing("workflow")
+        return rows[0]
+
+    def workers(
+        self, tenant_id: UUID, *, limit: int, before: UUID | None = None, state: str | None = None
+    ) -> list[Row]:
+        """Workers, the newest first; `running` counts what they hold of this tenant."""
+        held = (
+            select(_ATTEMPT.worker_id, func.count().label("running"))
+            .where(_ATTEMPT.ended_at.is_(None))
+            .group_by(_ATTEMPT.worker_id)
+            .subquery()
+        )
+        columns = [column for column in _WORKER if column.name != "running"]
+        found = select(*columns, func.coalesce(held.c.running, 0).label("running")).outerjoin(
+            held, held.c.worker_id == _WORKER.worker_id
+        )
+        if before is not None:
+            found = found.where(_WORKER.worker_id < before)
+        if state is not None:
+            found = found.where(_WORKER.state == state)
+        with self.database.tenant(tenant_id) as connection:
+            return rows_of(connection, found.order_by(_WORKER.worker_id.desc()).limit(limit))

@@ -1,0 +1,111 @@
+"""Values by way of their tasks: what went in, what came out, wherever it is stored."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import Connection, func, select
+
+from stanchion.contracts import limits
+from stanchion.db import tables
+from stanchion.db.engine import Database
+from stanchion.errors import Conflict, register_code
+from stanchion.workflow.graph import Graph
+
+from . import blobs
+from .queries import Row, missing, rows_of, task_row
+from .workflows import Workflows
+
+CHILDREN_IN_RESULT: Final = limits.PAGE_ROWS_MAX
+
+NOT_ENDED: Final = register_code(
+    "E-TASK-07",
+    "task has not ended",
+    status=409,
+    meaning="Only what has ended has a result, and only what has failed or was cancelled is retried.",
+    fix="Wait for its end, or cancel it first.",
+)
+
+_STEP = tables.step.c
+_RESULT = tables.result.c
+
+
+class Outcomes:
+    """Under the task service's login; every call sees one tenant."""
+
+    def __init__(self, database: Database, workflows: Workflows) -> None:
+        self.database = database
+        self.workflows = workflows
+
+    def input_of(self, tenant_id: UUID, task_id: UUID) -> Any:
+        """What a task was submitted with; raises NotFound."""
+        task = tables.task.c
+        with self.database.tenant(tenant_id) as connection:
+            found = rows_of(connection, select(task.input, task.input_blob).where(task.task_id == task_id))
+        if not found:
+            raise missing("task")
+        return self.value(tenant_id, found[0]["input"], found[0]["input_blob"])
+
+    def result_of(self, tenant_id: UUID, task_id: UUID) -> Row:
+        """What became of a task: its state, and its result or the reason why there is none.
+
+        The result is that of the one node that nothing comes after, or an object of them by name. Raises NotFound, and
+        Conflict E-TASK-07 (with `state`) while the task goes on.
+        """
+        with self.database.tenant(tenant_id) as connection:
+            task = task_row(connection, task_id)
+            if task["ended_at"] is None:
+                raise _not_ended(task["state"])
+            outcome = {name: task[name] for name in ("task_id", "run_id", "state", "reason", "ended_at")}
+            if task["state"] != "completed":
+                return outcome | {"result": None}
+            graph = self.workflows.get(task["workflow"], task["version"])
+            ends = result_nodes(graph)
+            found = {name: _rows_of_node(connection, task["run_id"], name) for name in ends}
+        inside = {name: bool(graph.node(name).scope) for name in ends}
+        results = {name: self._result(tenant_id, rows, many=inside[name]) for name, rows in found.items() if rows}
+        return outcome | {"result": results.get(ends[0]) if len(ends) == 1 else results}
+
+    def value(self, tenant_id: UUID, inline: Any, blob: bytes | None) -> Any:
+        """A value from its row, or from the blob that the row names."""
+        return inline if blob is None else blobs.read(self.database, tenant_id, blob)
+
+    def _result(self, tenant_id: UUID, rows: list[Row], *, many: bool) -> Any:
+        if not many:
+            return self.value(tenant_id, rows[-1]["body"], rows[-1]["blob"])  # of several rounds the last
+        if len(rows) > CHILDREN_IN_RESULT:
+            return {"children": CHILDREN_IN_RESULT, "more": True, "read": "GET /v1/tasks/{task_id}/steps, then each"}
+        return [self.value(tenant_id, row["body"], row["blob"]) for row in rows]
+
+
+def result_nodes(graph: Graph) -> list[str]:
+    """The nodes whose results are the task's: nothing comes after them, and they stand for themselves."""
+    spawned = {name for node in graph for name in node.spawns or ()}
+    ends = [n.name for n in graph if not graph.successors(n.name) and not n.next and n.name not in spawned]
+    return ends or [n.name for n in graph.sinks()]
+
+
+def _rows_of_node(connection: Connection, run_id: UUID, node: str) -> list[Row]:
+    statement = (
+        select(_RESULT.body, _RESULT.blob)
+        .select_from(tables.step.join(tables.result, _RESULT.step_id == _STEP.step_id))
+        .where(
+            _STEP.run_id == run_id,
+            func.coalesce(_STEP.answers, _STEP.node) == node,
+            _STEP.kind == "step",
+            _STEP.replaced_by.is_(None),
+        )
+        .order_by(_STEP.round, _STEP.fan_id, _STEP.idx)
+        .limit(CHILDREN_IN_RESULT + 1)
+    )
+    return rows_of(connection, statement)
+
+
+def _not_ended(state: str) -> Conflict:
+    return Conflict(
+        NOT_ENDED,
+        f"the task is {state}: it has no result yet",
+        fix="wait for its end: stanchion task wait, or follow its events",
+        state=state,
+    )

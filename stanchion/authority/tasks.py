@@ -1,0 +1,148 @@
+"""What may be asked of a task after it was accepted; each call is one transaction with its entry in the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+from sqlalchemy import Connection, func, select
+
+from stanchion.contracts import payload
+from stanchion.contracts.ids import new_id
+from stanchion.db import tables
+from stanchion.db.engine import Database
+from stanchion.errors import Conflict, NotFound, register_code
+from stanchion.workflow import planner
+from stanchion.workflow.retrying import OldStep, plan_retry
+
+from .outcomes import NOT_ENDED
+from .queries import Row, missing, rows_of
+from .workflows import Workflows
+
+NOT_OPENED = register_code(
+    "E-JOIN-22",
+    "barrier can't be opened",
+    status=409,
+    meaning="Only a barrier that waits, and that nothing but failed children holds, can be opened by hand.",
+    fix="Wait for the children that still run, or cancel the task.",
+)
+
+
+class Tasks:
+    """Under the task service's login."""
+
+    def __init__(self, database: Database, workflows: Workflows) -> None:
+        self.database = database
+        self.workflows = workflows
+
+    def cancel(self, tenant_id: UUID, task_id: UUID, *, reason: str, actor: str) -> str:
+        """Ask for the end of a task; returns its state: cancelling or cancelled.
+
+        Raises NotFound, and Conflict E-TASK-05 for a task that has ended, or is ending, in another way.
+        """
+        rows = self.database.call(
+            "cancel", "SELECT stanchion.cancel_task(%s, %s, %s, %s)", (tenant_id, task_id, reason, actor)
+        )
+        state = str(rows[0][0])
+        if state not in ("cancelling", "cancelled"):
+            raise too_late(state)
+        return state
+
+    def pause(self, tenant_id: UUID, task_id: UUID, *, paused: bool, actor: str) -> bool:
+        """Pause or resume; True if that changed something. Raises NotFound, and Conflict E-TASK-05 after the end."""
+        rows = self.database.call(
+            "pause", "SELECT stanchion.pause_task(%s, %s, %s, %s)", (tenant_id, task_id, paused, actor)
+        )
+        return bool(rows[0][0])
+
+    def retry(self, tenant_id: UUID, task_id: UUID, *, reason: str, actor: str) -> tuple[UUID, list[str]]:
+        """A new run of a task that failed or was cancelled; returns its id, and the nodes whose results it takes over.
+
+        Raises NotFound, and Conflict E-TASK-07 for a task in any other state.
+        """
+        with self.database.tenant(tenant_id) as connection:
+            task = _task_to_retry(connection, task_id)
+            old = [OldStep(**row) for row in rows_of(connection, _outside_fans(task["run_id"]))]
+        graph = self.workflows.get(task["workflow"], task["workflow_version"])
+        run_id = new_id()
+        place = planner.Place(tenant_id, run_id, priority=task["priority"])
+        blob = task["input_blob"].hex() if task["input_blob"] is not None else None
+        plan, adoption = plan_retry(graph, place, task["input"], blob, old)
+        self.database.call(
+            "retry",
+            "SELECT stanchion.retry_task(%s, %s, %s, %s, %s, %s, %s, %s)",
+            (
+                tenant_id,
+                task_id,
+                run_id,
+                plan.open,
+                _json(plan.steps),
+                _json(plan.barriers),
+                _json({"nodes": adoption.kept, "reason": reason}),
+                actor,
+            ),
+        )
+        return run_id, adoption.kept
+
+    def reopen(
+        self, tenant_id: UUID, steps: Sequence[UUID], *, step_input: Any | None, reason: str, actor: str
+    ) -> list[UUID]:
+        """Reopen failed steps that hold a barrier; returns those that were reopened."""
+        edited = None if step_input is None else _json(step_input)
+        rows = self.database.call(
+            "reopen",
+            "SELECT * FROM stanchion.reopen_steps(%s, %s, %s, %s, %s)",
+            (tenant_id, list(steps), edited, reason, actor),
+        )
+        return [row[0] for row in rows]
+
+    def open_barrier(self, tenant_id: UUID, barrier_id: UUID, *, reason: str, actor: str) -> None:
+        """Open a barrier without the failed children that hold it.
+
+        Raises NotFound, and Conflict E-JOIN-22 when it is decided already, or when not only failed ones are missing.
+        """
+        self.database.call(
+            "open_barrier", "SELECT stanchion.open_barrier(%s, %s, %s, %s)", (tenant_id, barrier_id, reason, actor)
+        )
+
+    def drain(self, worker_id: UUID) -> None:
+        """Ask a worker to take no new work and to end after what it runs; raises NotFound for one that is gone."""
+        rows = self.database.read("SELECT stanchion.drain_worker(%s)", (worker_id,))
+        if not rows or not rows[0][0]:
+            raise NotFound("E-FIND-01", "there is no such worker, or it has ended")
+
+
+def _json(value: Any) -> Jsonb:
+    return Jsonb(value, dumps=payload.dumps)
+
+
+def _task_to_retry(connection: Connection, task_id: UUID) -> Row:
+    task = tables.task.c
+    names = ("run_id", "workflow", "workflow_version", "state", "priority", "input", "input_blob")
+    found = rows_of(connection, select(*(task[name] for name in names)).where(task.task_id == task_id))
+    if not found:
+        raise missing("task")
+    if found[0]["state"] not in ("failed", "cancelled"):  # the database decides; this spares it the plan
+        raise Conflict(NOT_ENDED, f"a task that is {found[0]['state']} is not retried", state=found[0]["state"])
+    return found[0]
+
+
+def _outside_fans(run_id: UUID) -> Any:
+    step = tables.step.c
+    columns = (step.step_id, step.state, step.round, step.input, step.input_blob)
+    return select(func.coalesce(step.answers, step.node).label("node"), *columns).where(
+        step.run_id == run_id, step.fan_id.is_(None), step.replaced_by.is_(None)
+    )
+
+
+def too_late(state: str) -> Conflict:
+    """The answer to a cancel that came after the end was decided."""
+    ended = state in ("completed", "failed")
+    return Conflict(
+        "E-TASK-05",
+        f"the task is {state}: it can't be cancelled any more" if ended else "the task has failed and is winding down",
+        fix=None if ended else "wait for its end",
+        state=state,
+    )

@@ -1,0 +1,356 @@
+"""Why does it not move? Every reason that holds now, those that need somebody first; read from facts, never guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import Connection, func, select
+
+from stanchion.contracts import ids
+from stanchion.db import tables
+from stanchion.db.engine import Database
+from stanchion.errors import Unprocessable
+
+from .graph_view import arrived_at_barrier
+from .queries import BARRIER, Row, missing, rows_of
+from .why_codes import Reason
+
+WORKER_SEEN_SECONDS: Final = 30  # a worker that was silent for so long serves nobody
+LAG_SECONDS: Final = 5.0  # younger messages are on their way
+SHOWN: Final = 20  # of one kind: 10,000 running children are one line
+COUNTED: Final = 10_000
+
+KINDS: Final = {ids.TASK: "task", ids.RUN: "run", ids.STEP: "step", BARRIER: "barrier"}
+
+_TASK, _RUN, _STEP = tables.task.c, tables.run.c, tables.step.c
+_BARRIER, _ATTEMPT, _TIMER = tables.barrier.c, tables.attempt.c, tables.timer.c
+_READY, _WORKER = tables.ready.c, tables.worker.c
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What was asked about, how it stands, and the reasons why it does not go on (none: it moves, or is done)."""
+
+    kind: str
+    id: UUID
+    task_id: UUID
+    state: str
+    reasons: list[Reason]
+
+
+class Asking:
+    """Under the task service's login; every call sees one tenant."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def about(self, tenant_id: UUID, text: str) -> Why:
+        """Why the task, run, step or barrier of this id does not move; raises NotFound, Unprocessable E-DATA-11."""
+        candidates = _candidates(text)
+        lag = self._outbox_lag()
+        with self.database.tenant(tenant_id) as connection:
+            for kind, value in candidates:
+                look = getattr(_Look(connection, lag), kind)
+                if (found := look(value)) is not None:
+                    return found
+        raise missing(candidates[0][0] if len(candidates) == 1 else "thing")
+
+    def _outbox_lag(self) -> float:
+        return float(self.database.read("SELECT oldest_seconds FROM stanchion.outbox_lag()")[0][0])
+
+
+def _candidates(text: str) -> list[tuple[str, UUID]]:
+    prefix = text.partition("_")[0].lower()
+    if prefix in KINDS and "_" in text:
+        return [(KINDS[prefix], ids.parse(text, prefix))]
+    if "_" in text or "-" not in text:
+        raise Unprocessable(
+            "E-DATA-11",
+            "this is no id of a task, run, step or barrier",
+            fix="copy the id as it was shown: " + ", ".join(f"{prefix}_..." for prefix in KINDS),
+        )
+    value = ids.parse(text, ids.TASK)
+    return [(kind, value) for kind in KINDS.values()]
+
+
+class _Look:
+    """One look at one thing, in one transaction."""
+
+    def __init__(self, connection: Connection, lag: float) -> None:
+        self.connection = connection
+        self.lag = lag
+        self.now = func.stanchion.clock()
+
+    def rows(self, statement: Any) -> list[Row]:
+        return rows_of(self.connection, statement)
+
+    # --- what was asked about ---
+
+    def task(self, task_id: UUID) -> Why | None:
+        found = self.rows(select(*_TASK).where(_TASK.task_id == task_id))
+        if not found:
+            return None
+        task = found[0]
+        return Why("task", task_id, task_id, task["state"], self._of_run(task, task["run_id"]))
+
+    def run(self, run_id: UUID) -> Why | None:
+        found = self.rows(select(*_RUN).where(_RUN.run_id == run_id))
+        if not found:
+            return None
+        task = self.rows(select(*_TASK).where(_TASK.task_id == found[0]["task_id"]))[0]
+        return Why("run", run_id, task["task_id"], found[0]["state"], self._of_run(task, run_id))
+
+    def step(self, step_id: UUID) -> Why | None:
+        found = self.rows(select(*_STEP).where(_STEP.step_id == step_id))
+        if not found:
+            return None
+        step = found[0]
+        run = self.rows(select(*_RUN).where(_RUN.run_id == step["run_id"]))[0]
+        this = _STEP.step_id == step_id
+        reasons: list[Reason] = []
+        if step["state"] in ("pending", "ready", "retry_wait", "leased", "running", "waiting"):
+            reasons += _paused(run)
+        if step["state"] == "pending":
+            reasons += self._barriers(run, _BARRIER.step_id == step_id)
+            if not reasons:
+                reasons.append(
+                    Reason("W-STEP", f"{step['node']} waits for {step['waits']} more of what it comes after")
+                )
+        reasons += [*self._ready(run, this), *self._leases(run, this), *self._retries(run, this)]
+        reasons += self._planning(run, this)
+        if step["state"] == "failed":
+            reasons += self._failed_step(step, run)
+        return Why("step", step_id, run["task_id"], step["state"], _ordered(reasons))
+
+    def barrier(self, barrier_id: UUID) -> Why | None:
+        found = self.rows(select(*_BARRIER).where(_BARRIER.barrier_id == barrier_id))
+        if not found:
+            return None
+        run = self.rows(select(*_RUN).where(_RUN.run_id == found[0]["run_id"]))[0]
+        reasons = self._barriers(run, _BARRIER.barrier_id == barrier_id)
+        if found[0]["state"] == "waiting":
+            reasons += _paused(run)
+        return Why("barrier", barrier_id, run["task_id"], found[0]["state"], _ordered(reasons))
+
+    # --- what can hold a run ---
+
+    def _of_run(self, task: Row, run_id: UUID) -> list[Reason]:
+        run = self.rows(select(*_RUN).where(_RUN.run_id == run_id))[0]
+        if run["ended_at"] is not None:
+            return _ended(task, run)
+        mine = _STEP.run_id == run_id
+        reasons = [
+            *_paused(run),
+            *self._winding(run),
+            *self._ready(run, mine),
+            *self._leases(run, mine),
+            *self._retries(run, mine),
+            *self._planning(run, mine),
+            *self._barriers(run, _BARRIER.run_id == run_id),
+        ]
+        if self.lag > LAG_SECONDS:
+            reasons.append(
+                Reason(
+                    "W-OUTBOX",
+                    f"the oldest message that waits to be published is {self.lag:.0f} s old",
+                    fix=("stanchion doctor",),
+                    details={"seconds": round(self.lag, 1)},
+                )
+            )
+        if task["deadline_at"] is not None:
+            reasons.append(Reason("W-DEADLINE", "the task ends at its deadline", until=task["deadline_at"]))
+        return _ordered(reasons)
+
+    def _winding(self, run: Row) -> list[Reason]:
+        if run["state"] != "cancelling":
+            return []
+        held = _STEP.state.in_(("leased", "running"))
+        count = self.connection.execute(select(func.count()).where(_STEP.run_id == run["run_id"], held)).scalar()
+        what = "it was cancelled" if run["outcome"] == "cancelled" else "it has failed"
+        text = f"{what} and is winding down" + (f": {count} steps still run and get their grace" if count else "")
+        return [Reason("W-WINDING", text, since=run["updated_at"], details={"running": count})]
+
+    def _ready(self, run: Row, which: Any) -> list[Reason]:
+        """Ready steps by queue and version: nobody serves them, or they wait their turn."""
+        groups = self.rows(
+            select(
+                _READY.queue,
+                _READY.workflow,
+                _READY.workflow_version,
+                func.count().label("count"),
+                func.min(_READY.since).label("since"),
+                func.max(_READY.priority).label("priority"),
+            )
+            .select_from(tables.step.join(tables.ready, _READY.step_id == _STEP.step_id))
+            .where(which)
+            .group_by(_READY.queue, _READY.workflow, _READY.workflow_version)
+            .limit(SHOWN)
+        )
+        return [self._ready_group(group) for group in groups] if run["paused_at"] is None else []
+
+    def _ready_group(self, group: Row) -> Reason:
+        definition = f"{group['workflow']}@{group['workflow_version']}"
+        seen = _WORKER.seen_at > self.now - func.make_interval(0, 0, 0, 0, 0, 0, WORKER_SEEN_SECONDS)
+        alive = (_WORKER.state == "active") & seen & _WORKER.queues.contains([group["queue"]])
+        both = select(func.count()).where(alive, _WORKER.workflows.contains([definition]))
+        workers = self.connection.execute(both).scalar() or 0
+        what = f"{group['count']} ready {'step' if group['count'] == 1 else 'steps'} in queue {group['queue']}"
+        details = {"queue": group["queue"], "workflow": definition, "ready": group["count"], "workers": workers}
+        if not workers:
+            others = self.connection.execute(select(func.count()).where(alive)).scalar()
+            why = f"none of {others} on this queue has registered {definition}" if others else "none serves this queue"
+            fix = (f"stanchion worker run <module with {group['workflow']}>", "stanchion worker list")
+            return Reason("W-WORKER", f"no worker for {what}: {why}", group["since"], fix=fix, details=details)
+        ahead = self._ahead(group)
+        text = f"{what}, {ahead:,}{'+' if ahead >= COUNTED else ''} before them; {workers} workers serve it"
+        return Reason("W-QUEUE", text, group["since"], details=details | {"ahead": ahead})
+
+    def _ahead(self, group: Row) -> int:
+        """What of this tenant comes before in the queue; what others have in it is not this tenant's to know."""
+        earlier = (_READY.priority > group["priority"]) | (
+            (_READY.priority == group["priority"]) & (_READY.since < group["since"])
+        )
+        window = select(_READY.step_id).where(_READY.queue == group["queue"], earlier).limit(COUNTED).subquery()
+        return int(self.connection.execute(select(func.count()).select_from(window)).scalar() or 0)
+
+    def _leases(self, run: Row, which: Any) -> list[Reason]:
+        found = self.rows(
+            select(
+                _WORKER.name,
+                _ATTEMPT.worker_id,
+                (_ATTEMPT.lease_until < self.now).label("expired"),
+                func.count().label("count"),
+                func.min(_ATTEMPT.granted_at).label("since"),
+                func.max(_ATTEMPT.lease_until).label("until"),
+            )
+            .select_from(
+                tables.step.join(
+                    tables.attempt, (_ATTEMPT.step_id == _STEP.step_id) & (_ATTEMPT.fence == _STEP.fence)
+                ).outerjoin(tables.worker, _WORKER.worker_id == _ATTEMPT.worker_id)
+            )
+            .where(which, _STEP.state.in_(("leased", "running")), _ATTEMPT.ended_at.is_(None))
+            .group_by(_WORKER.name, _ATTEMPT.worker_id, "expired")
+            .order_by(func.min(_ATTEMPT.granted_at))
+            .limit(SHOWN)
+        )
+        return [_lease(row) for row in found] if run["ended_at"] is None else []
+
+    def _retries(self, run: Row, which: Any) -> list[Reason]:
+        joined = tables.step.join(tables.timer, (_TIMER.target_id == _STEP.step_id) & (_TIMER.kind == "retry"))
+        found = self.rows(
+            select(
+                func.count().label("count"),
+                func.min(_TIMER.due_at).label("due"),
+                func.min(_STEP.updated_at).label("since"),
+            )
+            .select_from(joined)
+            .where(which, _STEP.state == "retry_wait")
+        )[0]
+        if not found["count"] or run["state"] == "cancelling":
+            return []
+        text = f"{found['count']} {'step waits' if found['count'] == 1 else 'steps wait'} for the next attempt"
+        return [Reason("W-RETRY", text, found["since"], found["due"], details={"steps": found["count"]})]
+
+    def _planning(self, run: Row, which: Any) -> list[Reason]:
+        joined = tables.step.join(tables.timer, (_TIMER.target_id == _STEP.step_id) & (_TIMER.kind == "expand"))
+        found = self.rows(
+            select(_STEP.node, func.min(_TIMER.due_at).label("since"))
+            .select_from(joined)
+            .where(which)
+            .group_by(_STEP.node)
+        )
+        if run["state"] == "cancelling":
+            return []
+        return [
+            Reason(
+                "W-PLANNING", f"the children of {row['node']} are to be made", row["since"], fix=("stanchion doctor",)
+            )
+            for row in found
+        ]
+
+    def _barriers(self, run: Row, which: Any) -> list[Reason]:
+        """Joins that wait; of those with on_failed=hold how many failed steps hold them."""
+        failed = (
+            select(func.count())
+            .where(_STEP.fan_id == _BARRIER.fan_id, _STEP.state == "failed")
+            .correlate(tables.barrier)
+            .scalar_subquery()
+        )
+        found = self.rows(
+            select(*_BARRIER, arrived_at_barrier().label("arrived"), failed.label("holding"))
+            .where(which, _BARRIER.state == "waiting", _BARRIER.step_id.is_not(None))
+            .order_by(_BARRIER.kind.desc(), _BARRIER.barrier_id)
+            .limit(SHOWN)
+        )
+        return [_barrier(row, run) for row in found] if run["state"] in ("created", "running") else []
+
+    def _failed_step(self, step: Row, run: Row) -> list[Reason]:
+        error = self.connection.execute(
+            select(_ATTEMPT.error)
+            .where(_ATTEMPT.step_id == step["step_id"], _ATTEMPT.error.is_not(None))
+            .order_by(_ATTEMPT.fence.desc())
+            .limit(1)
+        ).scalar()
+        what = error.get("what") if isinstance(error, dict) else None
+        task = ids.public(ids.TASK, run["task_id"])
+        live = run["state"] in ("created", "running")
+        fix = (
+            f'stanchion task reopen {task} --node {step["node"]} --reason "..."'
+            if live
+            else f"stanchion task retry {task}"
+        )
+        return [Reason("W-ENDED", f"it failed{f': {what}' if what else ''}", step["updated_at"], fix=(fix,))]
+
+
+def _ordered(reasons: list[Reason]) -> list[Reason]:
+    return sorted(reasons, key=lambda reason: (reason.rank, reason.since.timestamp() if reason.since else 0.0))
+
+
+def _paused(run: Row) -> list[Reason]:
+    if run["paused_at"] is None or run["ended_at"] is not None:
+        return []
+    fix = f"stanchion task resume {ids.public(ids.TASK, run['task_id'])}"
+    return [Reason("W-PAUSED", "the run is paused: nothing new of it is started", run["paused_at"], fix=(fix,))]
+
+
+def _ended(task: Row, run: Row) -> list[Reason]:
+    if run["state"] not in ("failed", "cancelled"):
+        return []
+    what = run["reason"].get("what") if isinstance(run["reason"], dict) else None
+    current = task["run_id"] == run["run_id"]
+    fix = (f"stanchion task retry {ids.public(ids.TASK, task['task_id'])}",) if current else ()
+    text = f"it is {run['state']}{f': {what}' if what else ''}"
+    return [Reason("W-ENDED", text, run["ended_at"], fix=fix, details={"reason": run["reason"]})]
+
+
+def _lease(row: Row) -> Reason:
+    steps = f"{row['count']} {'step' if row['count'] == 1 else 'steps'}"
+    worker = row["name"] or ids.public(ids.WORKER, row["worker_id"])
+    details = {"worker": worker, "steps": row["count"]}
+    if row["expired"]:
+        text = f"the lease of {worker} on {steps} has run out: another worker gets them"
+        return Reason(
+            "W-LOST", text, row["since"], fix=("stanchion doctor",), details=details | {"lease": row["until"]}
+        )
+    return Reason("W-RUNNING", f"{worker} holds {steps}", row["since"], row["until"], details=details)
+
+
+def _barrier(row: Row, run: Row) -> Reason:
+    barrier = ids.public(BARRIER, row["barrier_id"])
+    details = {name: row[name] for name in ("rule", "need", "expected", "failed", "skipped")}
+    details |= {"barrier": barrier, "arrived": int(row["arrived"]), "node": row["node"], "holding": row["holding"]}
+    if row["kind"] == "after":
+        text = f"{row['node']} waits for what it comes after: {row['arrived']:,} of {row['expected']:,} are there"
+        return Reason("W-STEP", text, row["created_at"], details=details)
+    text = f'the join "{row["rule"]}" before {row["node"]} has {row["arrived"]:,} of {row["need"]:,}'
+    if row["on_failed"] == "hold" and row["holding"]:
+        task = ids.public(ids.TASK, run["task_id"])
+        fix = (
+            f'stanchion task reopen {task} --reason "..."',
+            f'stanchion task open-barrier {barrier} --reason "..."',
+        )
+        text += f"; {row['holding']:,} failed {'step holds' if row['holding'] == 1 else 'steps hold'} it"
+        return Reason("W-HELD", text, row["created_at"], row["deadline_at"], fix, details)
+    return Reason("W-BARRIER", text, row["created_at"], row["deadline_at"], details=details)
