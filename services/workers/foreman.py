@@ -76,7 +76,7 @@ class Foreman:
         if not ended:
             return False
         self._unsettled = ended
-        outcomes = [a.outcome for a in ended if a.outcome is not None and a.lease.step_id in self.held]
+        outcomes = [a.outcome for a in ended if a.outcome is not None and self._holds(a.lease)]
         self._complete([o for o in outcomes if isinstance(o, Done)])
         for steer in (o for o in outcomes if isinstance(o, Steer)):
             self._steer(steer)
@@ -86,6 +86,15 @@ class Foreman:
             self._measure(attempt)
         self._unsettled = []
         return True
+
+    def _holds(self, lease: Lease) -> bool:
+        """Whether it is this very lease that is held: the step may have come back with a higher fence meanwhile."""
+        held = self.held.get(lease.step_id)
+        return held is not None and held.lease.fence == lease.fence
+
+    def _drop(self, lease: Lease) -> None:
+        if self._holds(lease):
+            del self.held[lease.step_id]
 
     def _measure(self, attempt: Attempt) -> None:
         lease = attempt.lease
@@ -131,12 +140,12 @@ class Foreman:
             self.leases.give_back([s.lease for s in released], "the worker shuts down")
             self.hints.publish("relay")
         for each in stopped:
-            self.held.pop(each.lease.step_id, None)
+            self._drop(each.lease)
 
     def _let_go(self, handed_in: Sequence[Done | Failure], accepted: Iterable[UUID], what: str) -> None:
         accepted = set(accepted)
         for each in handed_in:
-            self.held.pop(each.lease.step_id, None)
+            self._drop(each.lease)
             if each.lease.step_id not in accepted:
                 metrics.steps_refused.inc()
                 log.warning(
@@ -214,7 +223,7 @@ class Foreman:
             return
         taken = self.slots.take_waiting()
         for attempt in taken:
-            self.held.pop(attempt.lease.step_id, None)
+            self._drop(attempt.lease)
             self.durations.add(
                 (attempt.lease.workflow, attempt.lease.workflow_version, attempt.lease.node), STUCK_SECONDS
             )
@@ -232,6 +241,7 @@ class Foreman:
             attempt.stop("released")
             attempt.outcome = Stopped(attempt.lease, "released")
             self.slots.finished.append(attempt)
+        self.slots.on_finished()
 
     def release_all(self) -> None:
         """Give back every lease that is left: no loss is counted."""

@@ -32,16 +32,20 @@ class Presence:
         self.name = name
         self.slots = slots
         self.on_drain = on_drain
+        self._gone = False
 
     def run_once(self) -> None:
         """Report, and pass on how long steps took."""
+        if self._gone:
+            return
         if self.report("draining" if self.foreman.draining else "active") and not self.foreman.draining:
             self.on_drain()
         if means := self.durations.take_fresh():
             self.leases.note_durations(means)
 
     def report(self, state: Literal["active", "draining", "gone"]) -> bool:
-        """Say how it is; True when it is asked to drain."""
+        """Say how it is; True when it is asked to drain. Nothing is said after `gone`."""
+        self._gone = self._gone or state == "gone"
         return self.leases.seen(
             name=self.name,
             host=socket.gethostname(),

@@ -47,7 +47,7 @@ class Slots:
         self._arrived: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._threads = ThreadPoolExecutor(max_workers=count * 4, thread_name_prefix="step")
+        self._threads = ThreadPoolExecutor(max_workers=count, thread_name_prefix="values")
         self._busy = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._left_behind: set[asyncio.Task[Any]] = set()
@@ -210,7 +210,7 @@ class Slots:
         if in_place:
             value = await attempt.step.fn(attempt.context, **arguments)
         else:
-            value = await self._in_thread(lambda: self._call(attempt, arguments))
+            value = await self._in_own_thread(lambda: self._call(attempt, arguments))
         # a small plain result is encoded at once; decisions and large results may go to the database
         return (
             self.executor.returned(attempt, value)
@@ -260,6 +260,22 @@ class Slots:
     async def _in_thread(self, call: Callable[[], T]) -> T:
         assert self._loop is not None
         future: Future[T] = self._threads.submit(call)
+        return await asyncio.wrap_future(future, loop=self._loop)
+
+    async def _in_own_thread(self, call: Callable[[], T]) -> T:
+        """User code that hangs keeps its thread for ever: it must be neither one of a pool nor hold up the exit."""
+        assert self._loop is not None
+        future: Future[T] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - whatever user code raises goes to the one who waits
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="step", daemon=True).start()
         return await asyncio.wrap_future(future, loop=self._loop)
 
 
