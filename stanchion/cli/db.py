@@ -45,7 +45,7 @@ def status(session: Session, database: str | None) -> int:
     data = {"current": found.current, "newest": found.newest, "up_to_date": found.up_to_date}
     hint = "" if found.up_to_date else "; fix: stanchion db migrate"
     Printer(session).document(
-        data, lambda: [f"schema {found.current or 'none'}, this release needs {found.newest}{hint}"], ident="current"
+        data, f"schema {found.current or 'none'}, this release needs {found.newest}{hint}", ident="current"
     )
     return exit_codes.DONE if found.up_to_date else exit_codes.FAILED
 
@@ -82,4 +82,4 @@ def migrate(session: Session, database: str | None, login_password: str | None, 
     else:
         data = {"from": before.current, "to": before.newest, "changed": False}
         say(session, "nothing was done (--dry-run)")
-    Printer(session).document(data, lambda: [f"schema {data['from'] or 'none'} -> {data['to']}"], ident="to")
+    Printer(session).document(data, f"schema {data['from'] or 'none'} -> {data['to']}", ident="to")

@@ -20,7 +20,7 @@ LOGINS: Final[dict[str, str]] = {
     "orchestrator": grants.ORCHESTRATOR,
     "outbox-relay": grants.RELAY,
     "worker": grants.WORKER,
-    "maintenance": grants.ORCHESTRATOR,
+    "maintenance": grants.MAINTENANCE,
 }
 """The kinds of services that a stack has, and the database login of each, in the order in which they start."""
 

@@ -60,9 +60,9 @@ class Printer:
         self._color = session.colored(sys.stdout)
 
     def document(
-        self, data: Mapping[str, Any], text: Callable[[], Iterable[str]] | None = None, *, ident: str = "id"
+        self, data: Mapping[str, Any], text: Callable[[], Iterable[str]] | str | None = None, *, ident: str = "id"
     ) -> None:
-        """One thing: as JSON, as its id, in the caller's format, or as the lines that `text` gives."""
+        """One thing: as JSON, as its id, in the caller's format, or as `text`, or the lines that it gives."""
         session = self.session
         if session.jsonl:
             self._line(_dumps({"v": VERSION, **data}))
@@ -73,6 +73,8 @@ class Printer:
         elif session.quiet:
             if data.get(ident) is not None:
                 self._line(str(data[ident]))
+        elif isinstance(text, str):
+            self._line(text)
         else:
             for line in text() if text is not None else _pairs(data):
                 self._line(line)

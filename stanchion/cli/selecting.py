@@ -70,7 +70,7 @@ def each(api: Api, task_ids: Sequence[str], act: Callable[[str], Mapping[str, An
         row = {"task_id": task_id, **answer}
         text = " ".join(str(row[name]) for name in ("task_id", "state") if row.get(name))
         text += " (paused)" if row.get("paused") else ""
-        printer.document(row, lambda text=text: [text], ident="task_id")  # type: ignore[misc]  # a default binds the loop variable
+        printer.document(row, text, ident="task_id")
     if not failures:
         return DONE
     return PARTLY_DONE if len(failures) < len(task_ids) else of_error(failures[0])

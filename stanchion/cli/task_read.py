@@ -148,7 +148,7 @@ def result(session: Session, task: str, wait: bool) -> int:
         return code_of(outcome)
     value = outcome.get("result")
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    printer.document(outcome, lambda: [text.rstrip("\n")], ident="task_id")
+    printer.document(outcome, text.rstrip("\n"), ident="task_id")
     return 0
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from stanchion.cli import inputs
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.confirming import Consent, dangerous
-from stanchion.cli.exit_codes import DONE, USAGE
+from stanchion.cli.exit_codes import DONE, PARTLY_DONE, USAGE
 from stanchion.cli.printer import Printer, say
 from stanchion.cli.selecting import FILTER, chosen, each
 from stanchion.cli.session import Session
@@ -20,6 +21,7 @@ _TASKS = click.argument("tasks", nargs=-1, metavar="[TASK]...")
 _REASON = click.option("--reason", default="", metavar="TEXT", help="Why; it stands in the history.")
 _REASON_NEEDED = click.option("--reason", required=True, metavar="TEXT", help="Why; it stands in the history.")
 _REOPENED_AT_ONCE = 1_000
+_REFUSED_SHOWN = 20
 
 
 @verb(
@@ -89,16 +91,16 @@ def retry(session: Session, tasks: tuple[str, ...], selection: str | None, reaso
 @verb(
     "reopen",
     examples=[
-        "stanchion task reopen @last --failed --reason 'the site is back'",
-        "stanchion task reopen @last --failed --node fetch --dry-run --reason test",
+        "stanchion task reopen @last --reason 'the site is back'",
+        "stanchion task reopen @last --node fetch --dry-run --reason test",
         "stanchion task reopen @last stp_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0 --reason 'fixed the file'",
     ],
     see_also=["stanchion task open-barrier", "stanchion task retry", "stanchion why"],
 )
 @click.argument("task")
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
-@click.option("--failed", is_flag=True, help="All failed steps that hold a join.")
-@click.option("--node", metavar="NAME", help="Only those of this node.")
+@click.option("--node", metavar="NAME", help="Only the failed steps of this node.")
+@click.option("--input", "edited", metavar="JSON|@FILE", help="Another input, for each of them.")
 @_REASON_NEEDED
 @dangerous
 def reopen(
@@ -106,28 +108,33 @@ def reopen(
     task: str,
     steps: tuple[str, ...],
     *,
-    failed: bool,
     node: str | None,
+    edited: str | None,
     reason: str,
     consent: Consent,
 ) -> int:
-    """Give failed steps another try while their run is live and a join holds for them."""
-    if failed == bool(steps):
-        raise Unprocessable(USAGE, "name steps, or say --failed", fix="--failed [--node NAME]")
+    """Give failed steps another try while their run is live and a join holds for them: the steps named, or all."""
+    if steps and node:
+        raise Unprocessable(USAGE, "name steps, or a --node, not both")
     api = Api(session)
+    step_input = None if edited is None else inputs.parse([f"input:={edited}"])["input"]
     found = list(steps) or [str(step["step_id"]) for step in _failed_steps(api, api.task_id(task), node)]
     if not found:
         say(session, "no step has failed")
         return DONE
     if not consent.obtain(session, f"reopen {len(found):,} steps of {task}", len(found), where=_place(api)):
         return DONE
-    reopened: list[str] = []
+    done: list[str] = []
+    refused: list[Any] = []
     for start in range(0, len(found), _REOPENED_AT_ONCE):
-        answer = api.client.reopen(found[start : start + _REOPENED_AT_ONCE], reason=reason)
-        reopened += [str(one) for one in answer.get("reopened", answer.get("steps", ()))]
-    data = {"asked": len(found), "reopened": len(reopened), "steps": reopened}
-    Printer(session).document(data, lambda: [f"{len(reopened):,} of {len(found):,} steps run again"], ident="reopened")
-    return DONE
+        answer = api.client.reopen(found[start : start + _REOPENED_AT_ONCE], reason=reason, step_input=step_input)
+        done += answer["reopened"]
+        refused += answer["refused"]
+    for one in refused[:_REFUSED_SHOWN]:
+        say(session, f"{one['step_id']} stays {one['state']}: {one['why']}")
+    data = {"reopened": done, "refused": refused}
+    Printer(session).document(data, f"{len(done):,} of {len(found):,} steps run again")
+    return PARTLY_DONE if refused else DONE
 
 
 @verb(
@@ -144,7 +151,7 @@ def open_barrier(session: Session, barrier: str, reason: str, consent: Consent) 
     if not consent.obtain(session, f"open {barrier} without what it waits for", 1, where=_place(api)):
         return DONE
     answer = api.client.open_barrier(barrier, reason=reason)
-    Printer(session).document({"barrier_id": barrier, **answer}, lambda: [f"{barrier} is open"], ident="barrier_id")
+    Printer(session).document({"barrier_id": barrier, **answer}, f"{barrier} is open", ident="barrier_id")
     return DONE
 
 

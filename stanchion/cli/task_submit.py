@@ -69,7 +69,7 @@ def submit(
         "via": via,
     }
     if not (wait or watch):
-        Printer(session).document(data, lambda: [receipt.task_id], ident="task_id")
+        Printer(session).document(data, receipt.task_id, ident="task_id")
         if receipt.duplicate:
             say(session, f"it exists already, and is {receipt.state}")
         return exit_codes.DONE

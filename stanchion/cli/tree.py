@@ -61,6 +61,7 @@ TREE: Final = Branch(
             {
                 "create": Leaf("stanchion.cli.key:create", "make a key"),
                 "list": Leaf("stanchion.cli.key:list_keys", "list keys, without their secrets"),
+                "revoke": Leaf("stanchion.cli.key:revoke", "end a key"),
             },
         ),
         "db": Branch(

@@ -15,5 +15,5 @@ def version(session: Session) -> None:
     from importlib.metadata import version as version_of
 
     data = {"stanchion": version_of("stanchion"), "python": platform.python_version(), "platform": platform.platform()}
-    text = [f"stanchion {data['stanchion']} (Python {data['python']}, {data['platform']})"]
-    Printer(session).document(data, lambda: text, ident="stanchion")
+    text = f"stanchion {data['stanchion']} (Python {data['python']}, {data['platform']})"
+    Printer(session).document(data, text, ident="stanchion")

@@ -111,7 +111,7 @@ def person_lines(task: Task) -> list[str]:
     for node in held_barriers(task):
         barrier = node["barrier"]
         lines.append(f"{node['name']} waits for a person: {barrier['failed']:,} failed branches hold its join")
-        lines.append(f"  fix: stanchion task reopen {task['task_id']} --failed --reason TEXT")
+        lines.append(f"  fix: stanchion task reopen {task['task_id']} --reason TEXT")
         if barrier.get("barrier_id"):
             lines.append(f"   or: stanchion task open-barrier {barrier['barrier_id']} --reason TEXT")
     return lines
@@ -130,7 +130,7 @@ def report(api: Api, tasks: Sequence[Task], details: Callable[[Task], Mapping[st
     rows = [details(task) if details else summary(task) for task in tasks]
     if len(rows) == 1:
         row = rows[0]
-        printer.document(row, lambda: [line_of(printer, row)], ident="task_id")
+        printer.document(row, line_of(printer, row), ident="task_id")
     elif api.session.machine or api.session.quiet or api.session.format:
         printer.listing(rows, [], ident="task_id")
     else:

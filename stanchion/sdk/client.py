@@ -160,9 +160,12 @@ class Client:
         """A new run of a task that has failed or was cancelled; results of its succeeded steps are taken over."""
         return self.act(f"/v1/tasks/{task_id}/retry", {"reason": reason})
 
-    def reopen(self, step_ids: Sequence[str], *, reason: str) -> Mapping[str, Any]:
-        """Give failed steps of a live run another try."""
-        return self.act("/v1/steps/reopen", {"steps": list(step_ids), "reason": reason})
+    def reopen(self, step_ids: Sequence[str], *, reason: str, step_input: Any = None) -> Mapping[str, Any]:
+        """Give failed steps of a live run another try, with `step_input` in place of their input if it is not None.
+
+        The answer has `reopened` (ids) and `refused` (step_id, state, why).
+        """
+        return self.act("/v1/steps/reopen", {"steps": list(step_ids), "reason": reason, "input": step_input})
 
     def open_barrier(self, barrier_id: str, *, reason: str) -> Mapping[str, Any]:
         """Open a join without what it still waits for."""
@@ -186,10 +189,18 @@ class Client:
         """Any document of the API; raises StanchionError E-API-02 for what is no object."""
         return _object(self.transport.call("GET", path, query=query), path)
 
-    def act(self, path: str, body: Mapping[str, Any], *, repeatable: bool = False) -> Mapping[str, Any]:
+    def act(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        query: Mapping[str, Any] | None = None,
+        repeatable: bool = False,
+    ) -> Mapping[str, Any]:
         """Any act of the API, with its answer (an empty one as an empty object)."""
         given = {name: value for name, value in body.items() if value not in ("", None)}
-        return _object(self.transport.call("POST", path, body=given, repeatable=repeatable) or {}, path)
+        answer = self.transport.call("POST", path, query=query, body=given, repeatable=repeatable)
+        return _object(answer or {}, path)
 
     def page(self, path: str, query: Mapping[str, Any]) -> Page[Mapping[str, Any]]:
         """One page of any list of the API."""
