@@ -149,12 +149,10 @@ class Demo:
             for line in facts.story(task_id, int(context["idx"])):
                 self._say(f"{what}: {line}")
         barrier = summary["barrier"] or {}
-        self._say(
-            f"barrier: {barrier.get('rule')} of {barrier.get('expected')}, {barrier.get('arrived')} arrived, released {barrier.get('released')}×"
-        )
-        self._say(
-            f"{summary['children']} children, {summary['attempts']} attempts, {summary['take_overs']} take-overs, {summary['refused_writes']} refused writes, {summary['seconds']} s"
-        )
+        arrived = f"{barrier.get('arrived')} of {barrier.get('expected')} arrived"
+        self._say(f"barrier: {barrier.get('rule')} ({barrier.get('need')}), {arrived}, released {barrier.get('released')}×")
+        counted = ("children", "attempts", "take_overs", "refused_writes", "seconds")
+        self._say(", ".join(f"{name.replace('_', ' ')} {summary[name]}" for name in counted))
         if result:
             self._say(
                 f"{summary['documents']} documents, {summary['citations']} citations, each checked against its source"

@@ -73,7 +73,8 @@ class Slots:
 
     def submit(self, attempts: Iterable[Attempt]) -> None:
         """Queue attempts, in order."""
-        assert self._loop is not None and self._arrived is not None
+        assert self._loop is not None
+        assert self._arrived is not None
         self._queue.extend(attempts)
         self._loop.call_soon_threadsafe(self._arrived.set)
 

@@ -73,27 +73,54 @@ class Planning:
         if template is None:
             steps, inner = self._branches(graph, fan, due, chunk, gather_ids)
             barriers = barriers + inner
-        return self._expand(due, chunk if template else None, template, steps, barriers, due.next_index + len(chunk), len(items))
+        return self._expand(
+            due, chunk if template else None, template, steps, barriers, due.next_index + len(chunk), len(items)
+        )
 
-    def _expand(self, due: Due, items: Sequence[Any] | None, template: dict[str, Any] | None, steps: list[dict[str, Any]] | None, barriers: list[dict[str, Any]], upto: int, total: int) -> str:
+    def _expand(
+        self,
+        due: Due,
+        items: Sequence[Any] | None,
+        template: dict[str, Any] | None,
+        steps: list[dict[str, Any]] | None,
+        barriers: list[dict[str, Any]],
+        upto: int,
+        total: int,
+    ) -> str:
         def text(value: Any) -> str | None:
             return None if value is None else orjson.dumps(value).decode()
 
         rows = self.database.call(
             "expand",
             "SELECT stanchion.expand(%s, %s, %s::text::jsonb, %s::text::jsonb, %s::text::jsonb, %s::text::jsonb, %s, %s, %s)",
-            (due.fan_id, due.next_index, text(items), text(template), text(steps), text(barriers), upto, total, self._steps_in_offer(due)),
+            (
+                due.fan_id,
+                due.next_index,
+                text(items),
+                text(template),
+                text(steps),
+                text(barriers),
+                upto,
+                total,
+                self._steps_in_offer(due),
+            ),
         )
         return str(rows[0][0])
 
-    def _branches(self, graph: Graph, fan: planner.FanOut, due: Due, chunk: Sequence[Any], gather_ids: dict[tuple[str, str], UUID]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def _branches(
+        self, graph: Graph, fan: planner.FanOut, due: Due, chunk: Sequence[Any], gather_ids: dict[tuple[str, str], UUID]
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         known = self._known(graph, fan, due)
-        plans = [planner.plan_branch(graph, fan, due.next_index + n, item, gather_ids, known) for n, item in enumerate(chunk)]
+        plans = [
+            planner.plan_branch(graph, fan, due.next_index + n, item, gather_ids, known) for n, item in enumerate(chunk)
+        ]
         return [s for p in plans for s in p.steps], [b for p in plans for b in p.barriers]
 
     def _items(self, due: Due) -> list[Any]:
         if due.sources:
-            body, blob = self.database.read("SELECT * FROM stanchion.read_value(%s, %s)", (due.tenant_id, due.sources[0]))[0]
+            body, blob = self.database.read(
+                "SELECT * FROM stanchion.read_value(%s, %s)", (due.tenant_id, due.sources[0])
+            )[0]
             value = body if blob is None else blobs.unpack_trusted(blob)
         else:
             value = due.input if due.input_blob is None else blobs.read(self.database, due.tenant_id, due.input_blob)
@@ -105,7 +132,9 @@ class Planning:
         rows = self.database.read("SELECT * FROM stanchion.nodes_of(%s)", (due.feeds,))
         return {node: step_id for step_id, node in rows}
 
-    def _gathers(self, graph: Graph, fan: planner.FanOut, due: Due) -> tuple[list[dict[str, Any]], dict[tuple[str, str], UUID]]:
+    def _gathers(
+        self, graph: Graph, fan: planner.FanOut, due: Due
+    ) -> tuple[list[dict[str, Any]], dict[tuple[str, str], UUID]]:
         if due.next_index == 0:
             return planner.gathers(graph, fan)
         rows = self.database.read("SELECT * FROM stanchion.gathers_of(%s)", (due.fan_id,))
@@ -119,5 +148,7 @@ class Planning:
         return find_around(self.database, due.tenant_id, due.run_id, due.outer_fan, due.idx, names)
 
     def _steps_in_offer(self, due: Due) -> int:
-        rows = self.database.read("SELECT stanchion.steps_in_offer(%s, %s, %s)", (due.workflow, due.workflow_version, due.node))
+        rows = self.database.read(
+            "SELECT stanchion.steps_in_offer(%s, %s, %s)", (due.workflow, due.workflow_version, due.node)
+        )
         return int(rows[0][0])

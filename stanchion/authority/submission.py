@@ -101,13 +101,22 @@ def _identity(command: SubmitTask, workflow: str) -> Any:
 def _check_input(*, graph_name: str, roots: Sequence[Any], task_input: Any) -> None:
     wanted = {p.name: p.required for n in roots for p in n.params if p.source == "input"}
     if not isinstance(task_input, dict):
-        raise Unprocessable("E-TASK-02", f"the input of {graph_name} is an object of its first steps' arguments", where="$.input", fix=f"send {{{', '.join(sorted(wanted))}}}")
+        raise Unprocessable(
+            "E-TASK-02",
+            f"the input of {graph_name} is an object of its first steps' arguments",
+            where="$.input",
+            fix=f"send {{{', '.join(sorted(wanted))}}}",
+        )
     missing = sorted(name for name, required in wanted.items() if required and name not in task_input)
     unknown = sorted(set(task_input) - set(wanted))
     if missing or unknown:
         raise Unprocessable(
             "E-TASK-02",
-            f"the input of {graph_name} " + " and ".join([f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(map(repr, unknown))}, which no first step takes"] * bool(unknown)),
+            f"the input of {graph_name} "
+            + " and ".join(
+                [f"lacks {', '.join(missing)}"] * bool(missing)
+                + [f"has {', '.join(map(repr, unknown))}, which no first step takes"] * bool(unknown)
+            ),
             where="$.input",
             fix=f"send exactly: {', '.join(sorted(wanted)) or 'nothing'}",
         )
@@ -131,6 +140,10 @@ class Submission:
         rows = self.database.call(
             "submit",
             "SELECT ord, outcome, task_id, run_id, state FROM stanchion.submit(%s::text::jsonb, %s::text::jsonb, %s::text::jsonb)",
-            (orjson.dumps(tasks).decode(), orjson.dumps(steps).decode(), orjson.dumps(barriers).decode() if barriers else None),
+            (
+                orjson.dumps(tasks).decode(),
+                orjson.dumps(steps).decode(),
+                orjson.dumps(barriers).decode() if barriers else None,
+            ),
         )
         return [Answer(*r[1:]) for r in rows]

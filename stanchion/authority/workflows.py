@@ -9,7 +9,6 @@ from stanchion.errors import NotFound
 from stanchion.runtime.clock import monotonic
 from stanchion.workflow.graph import Graph
 
-
 NEWEST_SECONDS = 0.2
 """How long "the newest version" is believed: a flood of submissions must not ask for it one by one."""
 
@@ -24,7 +23,10 @@ class Workflows:
 
     def register(self, graph: Graph) -> bool:
         """Make a version known; True if it was new. Raises Conflict E-VER-01 for another graph under that version."""
-        rows = self.database.read("SELECT stanchion.register_workflow(%s, %s, %s, %s)", (graph.name, graph.version, Jsonb(graph.to_json()), graph.digest()))
+        rows = self.database.read(
+            "SELECT stanchion.register_workflow(%s, %s, %s, %s)",
+            (graph.name, graph.version, Jsonb(graph.to_json()), graph.digest()),
+        )
         return bool(rows[0][0])
 
     def get(self, name: str, version: int | None = None) -> Graph:

@@ -72,7 +72,9 @@ def translated(error: psycopg.Error) -> StanchionError:
 class Database:
     """Pooled access under one login. Thread-safe; never keep a connection across user code."""
 
-    def __init__(self, url: str, *, name: str, pool_size: int = 4, overflow: int = 4, wait_seconds: float = 10.0) -> None:
+    def __init__(
+        self, url: str, *, name: str, pool_size: int = 4, overflow: int = 4, wait_seconds: float = 10.0
+    ) -> None:
         parsed = make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):
             parsed = parsed.set(drivername="postgresql+psycopg")
@@ -99,9 +101,13 @@ class Database:
             connection = self.engine.raw_connection()
         except (DBAPIError, psycopg.Error) as error:
             cause = error.orig if isinstance(error, DBAPIError) and isinstance(error.orig, psycopg.Error) else error
-            raise (translated(cause) if isinstance(cause, psycopg.Error) else Unavailable("E-DB-01", str(cause))) from error
+            raise (
+                translated(cause) if isinstance(cause, psycopg.Error) else Unavailable("E-DB-01", str(cause))
+            ) from error
         except PoolTimeout as error:
-            raise Unavailable("E-DB-10", "all connections of this process are in use", fix="raise the pool size, or ask less at once") from error
+            raise Unavailable(
+                "E-DB-10", "all connections of this process are in use", fix="raise the pool size, or ask less at once"
+            ) from error
         driver = cast("psycopg.Connection[tuple[Any, ...]]", connection.driver_connection)
         try:
             yield driver
@@ -132,25 +138,29 @@ class Database:
     def tenant(self, tenant_id: UUID) -> Iterator[Connection]:
         """A read-only SQLAlchemy connection on which row-level security shows one tenant, for dynamic reads."""
         try:
-            with self.engine.connect() as connection:
-                # autocommit has no SET LOCAL: an explicit transaction carries the tenant, and ends with it
-                with connection.execution_options(isolation_level="READ COMMITTED") as scoped, scoped.begin():
-                    scoped.execute(text("SELECT set_config('stanchion.tenant', :t, true)"), {"t": str(tenant_id)})
-                    scoped.execute(text("SET TRANSACTION READ ONLY"))
-                    yield scoped
+            # autocommit has no SET LOCAL: an explicit transaction carries the tenant, and ends with it
+            engine = self.engine.execution_options(isolation_level="READ COMMITTED")
+            with engine.connect() as scoped, scoped.begin():
+                scoped.execute(text("SELECT set_config('stanchion.tenant', :t, true)"), {"t": str(tenant_id)})
+                scoped.execute(text("SET TRANSACTION READ ONLY"))
+                yield scoped
         except DBAPIError as error:
             if isinstance(error.orig, psycopg.Error):
                 raise translated(error.orig) from error
             raise
         except PoolTimeout as error:
-            raise Unavailable("E-DB-10", "all connections of this process are in use", fix="raise the pool size, or ask less at once") from error
+            raise Unavailable(
+                "E-DB-10", "all connections of this process are in use", fix="raise the pool size, or ask less at once"
+            ) from error
 
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
 
 
-def _call_in_phases(connection: psycopg.Connection[tuple[Any, ...]], transaction: str, sql: LiteralString, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _call_in_phases(
+    connection: psycopg.Connection[tuple[Any, ...]], transaction: str, sql: LiteralString, parameters: Sequence[Any]
+) -> list[tuple[Any, ...]]:
     connection.execute("BEGIN")
     try:
         cursor = connection.execute(sql, parameters, binary=True)

@@ -151,8 +151,7 @@ def _policies() -> list[str]:
 
 def _owners_and_grants() -> list[str]:
     out = ["GRANT USAGE ON SCHEMA stanchion TO " + ", ".join((grants.ENGINE, *grants.LOGINS)) + ";"]
-    for table in metadata.sorted_tables:
-        out.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table.fullname} TO {grants.ENGINE};")
+    out += [f"GRANT SELECT, INSERT, UPDATE, DELETE ON {t.fullname} TO {grants.ENGINE};" for t in metadata.sorted_tables]
     out += [
         f"REVOKE {verbs} ON stanchion.{table} FROM {grants.ENGINE};" for table, verbs in grants.ENGINE_NEVER.items()
     ]

@@ -336,7 +336,14 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
         ids["", x.name] = new_id()
         rows.append(
             _barrier_row(
-                fan.place, ids["", x.name], None, fan.fan_id, x.name, "gather", JoinSpec(rule="all", on_failed="collect"), fan.total
+                fan.place,
+                ids["", x.name],
+                None,
+                fan.fan_id,
+                x.name,
+                "gather",
+                JoinSpec(rule="all", on_failed="collect"),
+                fan.total,
             )
         )
     return rows, ids
