@@ -63,7 +63,7 @@ def each(api: Api, task_ids: Sequence[str], act: Callable[[str], Mapping[str, An
         try:
             answer = act(task_id)
         except StanchionError as error:
-            error.where = error.where if task_id in (error.where or "") else task_id
+            error.where = error.where or (task_id if len(task_ids) > 1 else None)
             failures.append(error)
             tell(error, api.session)
             continue

@@ -111,7 +111,7 @@ def _by_kafka(api: Api, workflow: str, values: Mapping[str, Any], given: Mapping
 
 
 def _follow(api: Api, receipt: Receipt, data: Mapping[str, Any], timeout: float | None, *, watch: bool) -> int:
-    from stanchion.cli.waiting import Follower, report, summary
+    from stanchion.cli.waiting import Follower, leave_picture, report, summary
 
     follower = Follower(api, stop_for_people=not watch)
     try:
@@ -119,6 +119,7 @@ def _follow(api: Api, receipt: Receipt, data: Mapping[str, Any], timeout: float 
     except KeyboardInterrupt:
         say(api.session, f"detached: {receipt.task_id} goes on; stanchion task watch @last")
         return exit_codes.INTERRUPTED
+    leave_picture(api.session, seen)
     return report(api, [seen], lambda task: {**data, **summary(task)})
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from typing import Any
-
 import click
 
 from stanchion.cli import exit_codes
@@ -13,7 +9,7 @@ from stanchion.cli.api import LAST, Api
 from stanchion.cli.command import verb
 from stanchion.cli.printer import Printer, say
 from stanchion.cli.session import Session
-from stanchion.cli.waiting import Follower, code_of, report, summary
+from stanchion.cli.waiting import Follower, code_of, leave_picture, report, summary
 
 _TIMEOUT = click.option(
     "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up waiting after this."
@@ -46,8 +42,7 @@ def watch(session: Session, task: str, timeout: float | None) -> int:
     except KeyboardInterrupt:
         say(session, f"detached: {task_id} goes on; stanchion task watch {task_id}")
         return exit_codes.INTERRUPTED
-    if session.lively:
-        _leave_picture(session, seen)
+    leave_picture(session, seen)
     return report(api, [seen])
 
 
@@ -72,14 +67,6 @@ def wait(session: Session, tasks: tuple[str, ...], timeout: float | None) -> int
     wanted = api.task_ids(tasks)
     seen = Follower(api, stop_for_people=True).follow(wanted, timeout)
     return report(api, [seen[task_id] for task_id in wanted])
-
-
-def _leave_picture(session: Session, task: Mapping[str, Any]) -> None:
-    """The last picture stays on the terminal."""
-    from stanchion.cli.task_lines import Painter
-
-    painter = Painter(color=session.colored(sys.stderr), ascii_only=session.ascii)
-    sys.stderr.write("\n".join([painter.head(task), *painter.nodes(task)]) + "\n")
 
 
 def _events(api: Api, task_id: str) -> int:

@@ -11,6 +11,7 @@ from stanchion.cli.amounts import duration, since
 from stanchion.cli.api import Api
 from stanchion.cli.printer import Printer, say
 from stanchion.cli.region import Region
+from stanchion.cli.session import Session
 from stanchion.cli.task_lines import Pace as Speed
 from stanchion.cli.task_lines import Painter, held_barriers, needs_a_person, one_line
 from stanchion.errors import Unavailable
@@ -115,6 +116,13 @@ def person_lines(task: Task) -> list[str]:
         if barrier.get("barrier_id"):
             lines.append(f"   or: stanchion task open-barrier {barrier['barrier_id']} --reason TEXT")
     return lines
+
+
+def leave_picture(session: Session, task: Task) -> None:
+    """Let the last picture of a task stay on the terminal, if there is one."""
+    if session.lively:
+        painter = Painter(color=session.colored(sys.stderr), ascii_only=session.ascii)
+        sys.stderr.write("\n".join([painter.head(task), *painter.nodes(task)]) + "\n")
 
 
 def code_of(task: Task) -> int:

@@ -98,5 +98,5 @@ def from_problem(status: int, problem: Mapping[str, Any], *, where: str) -> Stan
 
     code = text("code") or ("E-BUG-01" if status >= 500 else UNREADABLE)
     what = text("detail") or text("title") or f"the API answered {status}"
-    details = {"status": status, "request_id": text("request_id")}
-    return family(code, what, where=text("where") or where, why=text("why"), fix=text("fix"), **details)
+    details = {"status": status, "request_id": text("request_id"), "request": where}
+    return family(code, what, where=text("where"), why=text("why"), fix=text("fix"), **details)
