@@ -21,7 +21,6 @@ from typing import cast
 from .blocks import Block, Outline, Unreadable
 from .docstrings import parse_source
 from .markup import parse_html, parse_markdown
-from .pdf import parse_pdf
 from .plaintext import parse
 from .shapes import DocumentRef
 
@@ -134,6 +133,8 @@ def _file(document: DocumentRef, outline: Outline) -> str:
     if not data.strip():
         raise Unreadable("an empty file")
     if b"%PDF-" in data[:1024] or suffix == ".pdf":
+        from .pdf import parse_pdf  # the largest of the libraries, for the rarest of the formats
+
         parse_pdf(data, outline)
         return ""
     text, note = _limited(decode(data, html=suffix in _HTML or _is_html(data)))

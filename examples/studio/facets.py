@@ -3,7 +3,6 @@
 Without a model the plan's questions are drawn from these: the studio cannot invent a clever question, but it can tell a
 definition from a warning.
 """
-# ruff: noqa: E501 - one cue, one line: a pattern that is wrapped cannot be scanned
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_ROLE = re.compile(r":[a-zA-Z][\w:+.-]*:`([^`]+)`")
-_LINK = re.compile(r"`([^`<]*?)\s*<[^>`]*>`__?")
+_ROLE = re.compile(r":[a-zA-Z][\w:+.-]{0,40}:`([^`]+)`")
+_LINK = re.compile(r"`([^`<]{0,300})<[^>`]{0,500}>`__?")
 _LITERAL = re.compile(r"``(.+?)``")
 _REFERENCE = re.compile(r"`([^`]+)`__?(?!\w)|(?<![\w`])(\w+)__?(?=[\s.,;:)]|$)")
 _SUBSTITUTION = re.compile(r"\|([\w .-]+)\|_{0,2}")
@@ -17,7 +17,7 @@ def inline(text: str) -> str:
     """Inline reStructuredText as plain text with code spans in single back-ticks."""
     text = _ROLE.sub(_role, text)
     text = _LITERAL.sub(lambda m: f"`{m[1].strip()}`", text)
-    text = _LINK.sub(lambda m: m[1], text)
+    text = _LINK.sub(lambda m: m[1].rstrip(), text)
     text = re.sub(r"`!(?=[^`\s])", "`", text)
     text = _REFERENCE.sub(lambda m: m[1] or (m[0] if "_" in (m[2] or "")[:-1] else m[2]), text)
     text = _SUBSTITUTION.sub(r"\1", text)

@@ -16,11 +16,13 @@ from .blocks import Outline, clean_code
 _PARSER = MarkdownIt("commonmark", {"html": True, "maxNesting": 40}).enable("table")
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_LONGEST_LINE = 4_000
+_LONGEST_PARAGRAPH = 8_000
 
 
 def parse_markdown(text: str, outline: Outline) -> None:
     """Reads Markdown; HTML blocks inside it are read as HTML, images and bare links dropped."""
-    tokens = _PARSER.parse(_COMMENT.sub("", _FRONT_MATTER.sub("", text)))
+    tokens = _PARSER.parse(_bounded(_COMMENT.sub("", _FRONT_MATTER.sub("", text))))
     kind, level, position = "text", 0, 0
     while position < len(tokens):
         token = tokens[position]
@@ -39,6 +41,23 @@ def parse_markdown(text: str, outline: Outline) -> None:
             parse_html(token.content, outline, fragment=True)
         elif token.type == "table_open":
             position = _table(tokens, position, outline)
+
+
+def _bounded(text: str) -> str:
+    """Cuts lines and paragraphs that no person wrote: unclosed marks cost a parser the square of a paragraph's length."""
+    if len(text) < _LONGEST_PARAGRAPH:
+        return text
+    lines: list[str] = []
+    size = 0
+    for line in re.sub(r"\[{8,}", "[", text).split("\n"):
+        for start in range(0, max(1, len(line)), _LONGEST_LINE):
+            piece = line[start : start + _LONGEST_LINE]
+            size = size + len(piece) + 1 if piece.strip() else 0
+            if size > _LONGEST_PARAGRAPH:
+                lines.append("")
+                size = len(piece)
+            lines.append(piece)
+    return "\n".join(lines)
 
 
 def _inline_block(token: Token, kind: str, level: int, outline: Outline) -> None:

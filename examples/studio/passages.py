@@ -132,13 +132,18 @@ def sentences(text: str) -> list[str]:
     start = 0
     for match in _END.finditer(text):
         candidate = text[start : match.end()].rstrip()
-        bare = candidate.rstrip("\"'”’)]`*_")
-        if _ABBREVIATION.search(bare) and not _SHORT_WORD.search(bare):
-            continue
-        if candidate.count("`") % 2 or candidate.count("(") > candidate.count(")"):
+        if len(candidate) < LONGEST and _goes_on(candidate):
             continue
         found.append(candidate)
         start = match.end()
     if rest := text[start:].strip():
         found.append(rest)
     return found
+
+
+def _goes_on(candidate: str) -> bool:
+    """Whether what looks like a sentence's end is an abbreviation's, or lies within brackets or a code span."""
+    bare = candidate.rstrip("\"'”’)]`*_")
+    if _ABBREVIATION.search(bare[-24:]) and not _SHORT_WORD.search(bare[-24:]):
+        return True
+    return bool(candidate.count("`") % 2) or candidate.count("(") > candidate.count(")")

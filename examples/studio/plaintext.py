@@ -7,10 +7,10 @@ tables) and treats everything else as paragraphs: half-right markup must never l
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from .blocks import Outline, clean_code
 from .inline import inline
+from .lines import Lines, dedent, indent_of, lines_of
 
 _UNDERLINE = re.compile(r"^([=\-~^\"'`*+#.:_<>])\1{2,}\s*$")
 _DIRECTIVE = re.compile(r"^\.\.\s+(?:\|[^|]+\|\s+)?([A-Za-z][\w:+.-]*)::\s*(.*)$")
@@ -34,34 +34,8 @@ _TEXT_HEADING = re.compile(r"^-\[ (.+) \]-$")
 _PROSE = {"note", "warning", "tip", "hint", "important", "caution", "danger", "attention", "seealso", "admonition"}
 _CODE = {"code", "code-block", "sourcecode", "testcode", "ipython", "doctest", "parsed-literal", "prompt", "literal"}
 _MAX_LINES = 60_000
-
-
-@dataclass
-class _Lines:
-    """The text as lines, with a position that only moves forward: the parser cannot loop for ever."""
-
-    lines: list[str]
-    at: int = 0
-
-    def peek(self, ahead: int = 0) -> str | None:
-        index = self.at + ahead
-        return self.lines[index] if index < len(self.lines) else None
-
-    def skip_blank(self) -> None:
-        while self.at < len(self.lines) and not self.lines[self.at].strip():
-            self.at += 1
-
-    def block(self, indent: int) -> list[str]:
-        """Takes the lines that are blank or indented deeper than `indent`."""
-        taken: list[str] = []
-        while (line := self.peek()) is not None and (not line.strip() or indent_of(line) > indent):
-            taken.append(line)
-            self.at += 1
-        return taken
-
-
-def indent_of(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
+_LONGEST_PARAGRAPH = 8_000
+"""Patterns meet no more than this at once: some need the square of its length for text made to hurt them."""
 
 
 def parse(text: str, outline: Outline, *, base: int = 1, quoted_code: bool = False) -> None:
@@ -69,14 +43,14 @@ def parse(text: str, outline: Outline, *, base: int = 1, quoted_code: bool = Fal
 
     `quoted_code` turns `"name"` into a code span, as Python's topics write literals in double quotes.
     """
-    lines = [line.expandtabs(8).rstrip() for line in text.split("\n")[:_MAX_LINES]]
-    state = _Parser(_Lines(lines), outline, base, quoted_code)
+    lines = [piece for line in text.split("\n")[:_MAX_LINES] for piece in lines_of(line)]
+    state = _Parser(Lines(lines), outline, base, quoted_code)
     while state.source.peek() is not None:
         state.step()
 
 
 class _Parser:
-    def __init__(self, source: _Lines, outline: Outline, base: int, quoted_code: bool) -> None:
+    def __init__(self, source: Lines, outline: Outline, base: int, quoted_code: bool) -> None:
         self.source = source
         self.outline = outline
         self.base = base
@@ -203,7 +177,7 @@ class _Parser:
         match = _ITEM.match(line.lstrip())
         parts = [line.lstrip()[match.end() if match else 0 :]]
         self.source.at += 1
-        while (row := self.source.peek()) is not None and row.strip():
+        while (row := self.source.peek()) is not None and row.strip() and _room(parts):
             if indent_of(row) < indent or _ITEM.match(row.lstrip()):
                 break
             parts.append(row.strip())
@@ -214,7 +188,7 @@ class _Parser:
         parts = [line.strip()]
         indent = indent_of(line)
         self.source.at += 1
-        while (row := self.source.peek()) is not None and row.strip():
+        while (row := self.source.peek()) is not None and row.strip() and _room(parts):
             if _ITEM.match(row.lstrip()) or _FIELD.match(row.strip()) or _COMMENT.match(row.strip()):
                 break
             if parts[-1].endswith("::") or _UNDERLINE.match(row) or row.lstrip().startswith(">>>"):
@@ -261,7 +235,7 @@ class _Parser:
         literal = text.endswith("::")
         text = self._inline(text)
         if text not in (":", "::"):
-            self.outline.add(kind, re.sub(r"\s*::$", ":", text))
+            self.outline.add(kind, f"{text[:-2].rstrip()}:" if text.endswith("::") else text)
         if literal:
             self.source.skip_blank()
             following = self.source.peek()
@@ -282,10 +256,9 @@ _CODE_LINE = re.compile(
 )
 
 
+def _room(parts: list[str]) -> bool:
+    return len(parts) < 500 and sum(map(len, parts)) < _LONGEST_PARAGRAPH
+
+
 def looks_like_code(line: str) -> bool:
     return bool(_CODE_LINE.search(line)) or not re.search(r"[a-z]{3,} [a-z]{2,} [a-z]{2,}", line)
-
-
-def dedent(lines: list[str]) -> str:
-    margin = min((indent_of(line) for line in lines if line.strip()), default=0)
-    return "\n".join(line[margin:] for line in lines)

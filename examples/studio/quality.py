@@ -1,5 +1,4 @@
 """Whether a sentence can stand in a report: whole, readable, about its subject, understandable without its neighbours."""
-# ruff: noqa: E501 - one cue, one line: a pattern that is wrapped cannot be scanned
 
 from __future__ import annotations
 
@@ -19,6 +18,7 @@ _PENALTIES = (
     (re.compile(r"\b(awesome|blazing|amazing|love|happy|cool|enjoy)\b", re.I), 0.6),
     (re.compile(r"::|\.\. |\{\{|</?\w+>|\\\w+\{|\|{2}|={3,}|-{4,}|_{4,}|\*{3,}|@(type|param)"), 0.2),
     (re.compile(r"^(`[^`]*`[ ,.;]*)+$"), 0.1),
+    (re.compile(r"^(changed|added|fixed|removed|improved|bumped|dropped)\b", re.I), 0.2),
     (re.compile(r"^(todo|fixme|xxx|tbd|deprecated)\b", re.I), 0.1),
     (re.compile(r"\b(TODO|FIXME|XXX)\b"), 0.2),
     (re.compile(r"^(is|are|same as|like|as|see|ditto|alias|internal)\b", re.I), 0.4),

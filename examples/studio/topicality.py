@@ -50,8 +50,13 @@ def parts_of(topic: str, words: Sequence[str]) -> list[list[list[int]]]:
 
 
 def _distributed(part: list[list[int]]) -> list[list[int]]:
-    """*HTTP retries and timeouts* means HTTP timeouts: what stands before the first noun belongs to the others, too."""
-    first = part[0]
+    """*HTTP retries and timeouts* means HTTP timeouts, *sign and verify messages* means sign messages.
+
+    What stands before the first noun belongs to the others, too, and what stands behind the last verb to the first.
+    """
+    first, last = part[0], part[-1]
+    if len(part) > 1 and len(last) > 1 and all(len(other) == 1 for other in part[:-1]):
+        return [*(other + last[1:] for other in part[:-1]), last]
     return [first, *(first[:-1] + other if len(other) == 1 else other for other in part[1:])]
 
 

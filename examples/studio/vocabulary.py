@@ -42,7 +42,7 @@ class Sample:
                 self.counts.update(stems)
 
     def idf(self, stem: str) -> float:
-        return rarity(self.counts[stem], len(self.paragraphs)) if self.counts[stem] else 0.0
+        return round(rarity(self.counts[stem], len(self.paragraphs)), 3) if self.counts[stem] else 0.0
 
 
 def topic_pairs(words: Sequence[str]) -> list[str]:

@@ -12,6 +12,7 @@ from examples.studio.blocks import Block, Outline, Unreadable
 from examples.studio.docstrings import parse_source
 from examples.studio.extract import decode, extract, looks_like_markdown
 from examples.studio.markup import parse_html, parse_markdown
+from examples.studio.passages import split
 from examples.studio.plaintext import parse
 from examples.studio.shapes import DocumentRef
 
@@ -109,6 +110,16 @@ def test_half_markup_is_survived(text: str) -> None:
     outline = Outline()
     parse(text, outline)
     assert isinstance(outline.blocks, list)
+
+
+@pytest.mark.parametrize("unit", [" ", "[", "`a ``b ", "a. ", "A (b. ", "e.g. A ", ":a", "*a **b ", "<", "|a "])
+def test_hostile_text_is_read_in_linear_time(unit: str) -> None:
+    """Unclosed marks without end took minutes once; they are cut into pieces that no pattern can choke on."""
+    text = "# x\n\n" + unit * (100_000 // len(unit)) + "x"
+    for parser in (parse, parse_markdown):
+        outline = Outline()
+        parser(text, outline)
+        assert split(outline.blocks)
 
 
 def test_source_is_parsed_and_never_run() -> None:

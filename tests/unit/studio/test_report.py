@@ -168,7 +168,7 @@ def test_questions_are_four_to_seven(cellar: Path) -> None:
     ("topic", "parts"),
     [
         ("structured logging with context variables", [[[0, 1]], [[2, 3]]]),
-        ("sign and verify messages with Ed25519", [[[0], [1, 2]], [[3]]]),
+        ("sign and verify messages with Ed25519", [[[0, 2], [1, 2]], [[3]]]),
         ("HTTP retries and timeouts", [[[0, 1], [0, 2]]]),
         ("oak barrel", [[[0, 1]]]),
     ],
