@@ -48,6 +48,9 @@ VERSIONED = """
 ATTEMPT_RULES = """
   IF OLD.ended_at IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an attempt that ended is immutable';
+  END IF;
+  IF OLD.fence IS DISTINCT FROM (SELECT s.fence FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('fence %s is not the current one of its step', OLD.fence);
   END IF;"""
 RULES = {"step": STEP_RULES, "attempt": ATTEMPT_RULES}
 

@@ -337,7 +337,7 @@ CREATE TABLE stanchion.run (
 	CONSTRAINT open_never_falls_below_zero CHECK (open >= 0),
 	CONSTRAINT states_of_runs CHECK (state IN ('created', 'running', 'cancelling', 'succeeded', 'failed', 'cancelled')),
 	CONSTRAINT a_run_has_an_end_only_when_it_ended CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled'))),
-	CONSTRAINT a_run_winds_down_to_an_outcome CHECK (state <> 'cancelling' OR outcome IN ('failed', 'cancelled')),
+	CONSTRAINT a_run_winds_down_to_an_outcome CHECK (state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled')),
 	CONSTRAINT a_succeeded_run_has_nothing_open CHECK (state <> 'succeeded' OR open = 0)
 )
  WITH (fillfactor = 60);
@@ -757,6 +757,23 @@ BEGIN
   )
   INSERT INTO event (tenant_id, run_id, kind, version, body)
   SELECT u.tenant_id, u.run_id, 'BarrierCancelled', u.version, jsonb_build_object('barrier', u.barrier_id, 'succeeded', u.succeeded, 'failed', u.failed, 'skipped', u.skipped) FROM u;
+END $$;
+
+-- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; asking again gets the same answer
+-- transition: those of cancel_task
+-- fenced by: nothing
+-- locks: the run, then the task
+CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_state text := 'missing';
+BEGIN
+  IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN
+    v_state := cancel_task(p_tenant, p_task, p_reason, p_actor);
+  END IF;
+  PERFORM post(jsonb_build_array(p_reply || jsonb_build_object(
+    'type', CASE WHEN v_state IN ('cancelling', 'cancelled') THEN 'TaskCancelling' ELSE 'TaskRejected' END,
+    'body', (CASE WHEN v_state IN ('cancelling', 'cancelled') THEN jsonb_build_object('task_id', p_task, 'state', v_state) WHEN v_state = 'missing' THEN p_missing ELSE p_too_late END)::text)));
+  RETURN v_state;
 END $$;
 
 -- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion
@@ -2868,6 +2885,29 @@ BEGIN
   RETURN 'ended';
 END $$;
 
+-- purpose: a batch from the commands topic in one transaction: tasks, the answers to their submitters, and what was parked
+-- transition: those of submit
+-- fenced by: those of submit: a message that comes again gives the same task, and the same answer once more
+-- locks: only new rows, tasks in key order
+CREATE FUNCTION take_in(p_tasks jsonb, p_steps jsonb, p_barriers jsonb, p_asked jsonb, p_conflict jsonb, p_replies jsonb, p_letters jsonb)
+RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+  IF jsonb_array_length(p_letters) > 0 THEN PERFORM bury(p_letters); END IF;
+  IF jsonb_array_length(p_replies) > 0 THEN PERFORM post(p_replies); END IF;
+  IF jsonb_array_length(p_tasks) > 0 THEN
+    RETURN QUERY WITH s AS MATERIALIZED (
+      SELECT * FROM submit(p_tasks, p_steps, p_barriers)
+    ), o AS (
+      INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, causation_id, body)
+      SELECT (hashtextextended(x.key, 0) & 7)::smallint, x.tenant_id, x.topic, x.key, CASE s.outcome WHEN 'conflict' THEN 'TaskRejected' ELSE 'TaskAccepted' END, x.correlation_id, x.causation_id,
+             (CASE s.outcome WHEN 'conflict' THEN p_conflict ELSE jsonb_build_object('task_id', s.task_id, 'run_id', s.run_id, 'state', s.state, 'duplicate', s.outcome = 'duplicate') END)::text
+      FROM s JOIN jsonb_to_recordset(p_asked) AS x(ord int, tenant_id uuid, topic text, key text, correlation_id text, causation_id text) ON x.ord = s.ord
+    )
+    SELECT s.ord, s.outcome, s.task_id, s.run_id, s.state FROM s;
+  END IF;
+END $$;
+
 -- purpose: a tenant's id by its name
 -- transition: none
 -- fenced by: nothing
@@ -3050,6 +3090,9 @@ BEGIN
   END IF;
   IF OLD.ended_at IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an attempt that ended is immutable';
+  END IF;
+  IF OLD.fence IS DISTINCT FROM (SELECT s.fence FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('fence %s is not the current one of its step', OLD.fence);
   END IF;
   RETURN NEW;
 END $$;
@@ -3436,6 +3479,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.bury
 
 GRANT EXECUTE ON FUNCTION stanchion.bury TO stanchion_worker, stanchion_task_service, stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.cancel_by_message'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.cancel_by_message TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.cancel_task'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.cancel_task TO stanchion_task_service;
@@ -3689,6 +3736,10 @@ GRANT EXECUTE ON FUNCTION stanchion.sweep_barrier TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.sweep_run'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.sweep_run TO stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_in'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.take_in TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_by_name'::regproc::oid::regprocedure); END $$;
 

@@ -57,7 +57,7 @@ RUN = Machine(
     immutable=("tenant_id", "run_id", "task_id", "number", "workflow", "workflow_version"),
     shapes={
         "a_run_has_an_end_only_when_it_ended": "(ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled'))",
-        "a_run_winds_down_to_an_outcome": "state <> 'cancelling' OR outcome IN ('failed', 'cancelled')",
+        "a_run_winds_down_to_an_outcome": "state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled')",
         "a_succeeded_run_has_nothing_open": "state <> 'succeeded' OR open = 0",
     },
 )
