@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
 
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.events import Events
 from stanchion.authority.graph_view import GraphView
+from stanchion.authority.intake import Intake
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
 from stanchion.authority.outcomes import Outcomes
@@ -15,22 +19,30 @@ from stanchion.authority.submission import Submission
 from stanchion.authority.tasks import Tasks
 from stanchion.authority.why import Asking
 from stanchion.authority.workflows import Workflows
+from stanchion.bus.admin import ensure_topics
+from stanchion.bus.consumer import Consumer
 from stanchion.bus.producer import Producer
+from stanchion.contracts.topics import PARTITIONS, PARTITIONS_EMBEDDED, TASK_SERVICE_COMMANDS, specs
 from stanchion.db.engine import Database
+from stanchion.errors import Unavailable
 from stanchion.runtime import failpoints
 from stanchion.runtime.hints import Hints
-from stanchion.runtime.http import HttpServer
+from stanchion.runtime.http import Check, HttpServer
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
 
 from .access import KeyRing
+from .command_reader import CommandReader
 from .deps import Deps
 from .event_feed import EventFeed
 from .handlers import RELAY, Handlers
 from .health import SchemaCheck
 from .http import create_app
+from .intake import CommandIntake
 from .redriver import Redriver
 from .settings import TaskServiceSettings
+
+TOPICS_SECONDS: Final = 5.0
 
 
 def build(argv: Sequence[str]) -> Service:
@@ -44,14 +56,57 @@ def build(argv: Sequence[str]) -> Service:
     hints = service.add(Hints(settings.redis_url.get_secret_value() if settings.redis_url else None))
     producer = service.add(Producer(settings.kafka))
     connections = service.add(Connections(settings))
+    checks: dict[str, Check] = {}
+    if settings.kafka_intake:
+        wake = threading.Event()
+        consumer = service.add(Consumer(settings.kafka, settings.kafka_group, [TASK_SERVICE_COMMANDS], wake=wake))
+        intake = command_intake(settings, connections.make("intake", 2), hints, producer, consumer)
+        service.add(Topics(settings))
+        service.add_loop("intake", intake.run_once, idle_wait=1.0, wake=wake, runs_while_draining=True)
+        checks["intake"] = consumer.check
     if settings.http_port is not None:
         feed = event_feed(settings, hints, connections)
         service.add_loop("event-feed", feed.run_once, idle_wait=1.0, wake=feed.wake, runs_while_draining=True)
         deps = deps_of(settings, connections.make("http", settings.db_pool), hints, producer, feed)
-        checks = {"database": SchemaCheck(deps.database).check}
+        checks["database"] = SchemaCheck(deps.database).check
         app = create_app(settings, deps, checks)
         service.add(HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
     return service
+
+
+def command_intake(
+    settings: TaskServiceSettings, database: Database, hints: Hints, producer: Producer, consumer: Consumer
+) -> CommandIntake:
+    """The intake of Kafka commands."""
+    reader = CommandReader(Keys(database), settings.rights, settings.tenants, settings.key_cache_seconds)
+    return CommandIntake(
+        consumer,
+        reader,
+        handlers_of(database, hints),
+        Intake(database),
+        producer,
+        batch=settings.intake_batch,
+        service=settings.SERVICE,
+    )
+
+
+class Topics:
+    """Makes the topics of the engine at the start, if the broker is there; else whoever comes first makes them."""
+
+    name = "topics"
+
+    def __init__(self, settings: TaskServiceSettings) -> None:
+        self.settings = settings
+
+    def start(self) -> None:
+        """Create what is missing."""
+        partitions = PARTITIONS_EMBEDDED if self.settings.profile == "dev" else PARTITIONS
+        with suppress(Unavailable):
+            ensure_topics(self.settings.kafka, specs(partitions=partitions), timeout=TOPICS_SECONDS)
+
+    def stop(self, timeout: float = 0.0) -> bool:  # noqa: ARG002 - the signature of a part
+        """Nothing."""
+        return True
 
 
 def event_feed(settings: TaskServiceSettings, hints: Hints, connections: Connections) -> EventFeed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -62,7 +62,7 @@ class Letter:
             "value": _base64(value),
             "headers": headers,
             "code": code,
-            "reason": reason.replace("\x00", "\ufffd"),
+            "reason": _storable(reason),
         }
 
 
@@ -96,8 +96,8 @@ def headers_to_json(headers: Iterable[tuple[str, bytes | None]]) -> list[list[st
     """Headers of a record in the form that is kept."""
     kept: list[list[str | None]] = []
     for name, value in list(headers)[:KEPT_HEADERS]:
-        shown = name.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")[: limits.NAME_CHARACTERS]
-        if is_marked(name) and name != SIGNATURE_HEADER:
+        shown = _storable(name)[: limits.NAME_CHARACTERS]
+        if _is_secret(name):
             kept.append([shown, HIDDEN])
             continue
         content = (value or b"")[: limits.HEADER_BYTES]
@@ -109,6 +109,16 @@ def headers_to_json(headers: Iterable[tuple[str, bytes | None]]) -> list[list[st
     return kept
 
 
+def without_secrets(record: Record) -> Record:
+    """The same record, with what is marked as secret by its name hidden."""
+    headers = [(name, HIDDEN.encode() if _is_secret(name) else value) for name, value in record.headers]
+    return replace(record, headers=headers, source=None)
+
+
+def _is_secret(name: str) -> bool:
+    return is_marked(name) and name != SIGNATURE_HEADER
+
+
 def headers_from_json(kept: Iterable[Sequence[str | None]]) -> list[tuple[str, bytes]]:
     """Headers in the form that a message takes; hidden ones are left out."""
     headers: list[tuple[str, bytes]] = []
@@ -118,6 +128,10 @@ def headers_from_json(kept: Iterable[Sequence[str | None]]) -> list[tuple[str, b
         content = base64.b64decode(rest[0] or "") if text is None and rest else (text or "").encode()
         headers.append((name, content))
     return headers
+
+
+def _storable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
 def _base64(value: bytes | None) -> str | None:

@@ -61,24 +61,25 @@ _TENANT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is asking: a key of a tenant."""
+    """Who is asking: a key of a tenant, or by `kind` something else that has rights in it."""
 
     tenant_id: UUID
     tenant: str
     name: str
     scopes: frozenset[str]
+    kind: str = "key"
 
     @property
     def actor(self) -> str:
-        """The name under which acts of this key are recorded."""
-        return f"key:{self.name}"
+        """The name under which its acts are recorded."""
+        return f"{self.kind}:{self.name}"
 
     def require(self, scope: str) -> None:
         """Raise NotAllowed E-AUTH-03 without this right."""
         if scope not in self.scopes:
             raise NotAllowed(
                 "E-AUTH-03",
-                f'key "{self.name}" lacks the right {scope}',
+                f'{self.kind} "{self.name}" lacks the right {scope}',
                 why=f"{scope} allows to {SCOPES[scope]}",
                 fix=f"stanchion key create --scope {scope}, or ask an admin for a key that has it",
             )

@@ -115,11 +115,29 @@ def _check_input(*, graph_name: str, roots: Sequence[Any], task_input: Any) -> N
             f"the input of {graph_name} "
             + " and ".join(
                 [f"lacks {', '.join(missing)}"] * bool(missing)
-                + [f"has {', '.join(map(repr, unknown))}, which no first step takes"] * bool(unknown)
+                + [f"has {_listed(unknown)}, which no first step takes"] * bool(unknown)
             ),
             where="$.input",
             fix=f"send exactly: {', '.join(sorted(wanted)) or 'nothing'}",
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """A few foreign names, cut: they may be many, and as long as a payload."""
+    shown = [ascii(name if len(name) <= 40 else name[:37] + "...") for name in names[:5]]
+    return ", ".join(shown) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+
+
+def rows_of(prepared: Sequence[Prepared]) -> tuple[str, str, str | None]:
+    """Tasks, steps and barriers of a batch as the JSON texts that the database takes."""
+    tasks = [p.task | {"ord": n} for n, p in enumerate(prepared)]
+    steps = [s for p in prepared for s in p.plan.steps]
+    barriers = [b for p in prepared for b in p.plan.barriers]
+    return (
+        orjson.dumps(tasks).decode(),
+        orjson.dumps(steps).decode(),
+        orjson.dumps(barriers).decode() if barriers else None,
+    )
 
 
 class Submission:
@@ -134,16 +152,9 @@ class Submission:
         if not prepared:
             return []
         blobs.put(self.database, [p.blob for p in prepared if p.blob])
-        tasks = [p.task | {"ord": n} for n, p in enumerate(prepared)]
-        steps = [s for p in prepared for s in p.plan.steps]
-        barriers = [b for p in prepared for b in p.plan.barriers]
         rows = self.database.call(
             "submit",
             "SELECT ord, outcome, task_id, run_id, state FROM stanchion.submit(%s::text::jsonb, %s::text::jsonb, %s::text::jsonb)",
-            (
-                orjson.dumps(tasks).decode(),
-                orjson.dumps(steps).decode(),
-                orjson.dumps(barriers).decode() if barriers else None,
-            ),
+            rows_of(prepared),
         )
         return [Answer(*r[1:]) for r in rows]

@@ -42,6 +42,8 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "bury": (WORKER, TASK_SERVICE, ORCHESTRATOR),
     # the one door for people and programs
     "submit": (TASK_SERVICE,),
+    "take_in": (TASK_SERVICE,),
+    "cancel_by_message": (TASK_SERVICE,),
     "cancel_task": (TASK_SERVICE,),
     "pause_task": (TASK_SERVICE,),
     "reopen_steps": (TASK_SERVICE,),
@@ -93,13 +95,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "request_maintenance": (TASK_SERVICE,),
 }
 
-READABLE: dict[str, tuple[str, ...]] = {
-    login: (
-        "tenant", "workflow", "node_stat", "task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "ready", "timer", "refused_write", "worker", "audit", "dead_letter", "maintenance_job",
-        "outbox_partition", "relay",
-    )
-    for login in (TASK_SERVICE, ORCHESTRATOR, DASHBOARD)
-}
+READABLE: dict[str, tuple[str, ...]] = dict.fromkeys((TASK_SERVICE, ORCHESTRATOR, DASHBOARD), ("tenant", "workflow", "node_stat", "task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "ready", "timer", "refused_write", "worker", "audit", "dead_letter", "maintenance_job", "outbox_partition", "relay"))
 """Tables that a login may SELECT from, under row-level security. The worker and the relay read through functions only."""
 
 ENGINE_NEVER = {"event": "UPDATE, DELETE", "barrier_release": "UPDATE, DELETE", "refused_write": "UPDATE, DELETE", "audit": "UPDATE, DELETE", "workflow": "UPDATE, DELETE"}

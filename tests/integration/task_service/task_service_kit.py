@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
@@ -217,3 +220,54 @@ def uuid_of(public: str) -> UUID:
     from stanchion.contracts import ids
 
     return ids.parse(public, public.partition("_")[0])
+
+
+class Gate:
+    """A TCP proxy in front of a server, which a test can shut: connections break, and no new one is made."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.target = (host, port)
+        self.shut = False
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """End it for good."""
+        self._listener.close()
+        self.break_all()
+
+    def break_all(self) -> None:
+        """Break what is open."""
+        sockets, self._sockets = self._sockets, []
+        for one in sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.shut:
+                client.close()
+                continue
+            try:
+                server = socket.create_connection(self.target, 5)
+            except OSError:
+                client.close()
+                continue
+            self._sockets += [client, server]
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for one in (source, sink):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
