@@ -1,0 +1,91 @@
+"""The checker's own copy of the rules: which event may follow which state, and what state it leads to.
+
+It repeats by hand what the engine's state machines say. That is the point: a wrong arrow there must not pass here too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+TERMINAL_STEPS: Final = frozenset({"succeeded", "failed", "cancelled", "skipped"})
+TERMINAL_RUNS: Final = frozenset({"succeeded", "failed", "cancelled"})
+TERMINAL_TASKS: Final = frozenset({"completed", "failed", "cancelled"})
+HELD: Final = frozenset({"leased", "running"})
+
+Moves = dict[str, tuple[frozenset[str], str]]
+
+
+def _from(*sources: str) -> frozenset[str]:
+    return frozenset(sources)
+
+
+STEP_BIRTHS: Final = {"StepCreated": "pending", "StepReady": "ready", "StepAdopted": ""}
+"""An adopted step is born in the state that its event names."""
+
+STEP_MOVES: Final[Moves] = {
+    "StepReady": (_from("pending", "retry_wait"), "ready"),
+    "StepSkipped": (_from("pending"), "skipped"),
+    "FanOpened": (_from("pending"), "waiting"),
+    "FanClosed": (_from("waiting"), "succeeded"),
+    "StepLeased": (_from("ready"), "leased"),
+    "StepStarted": (_from("leased"), "running"),
+    "StepSucceeded": (_from("running"), "succeeded"),
+    "StepRetryScheduled": (_from("running"), "retry_wait"),
+    "StepReleased": (HELD, "ready"),
+    "StepLost": (HELD, "ready"),
+    "StepFailed": (_from("running", "pending", "ready", "retry_wait"), "failed"),
+    "StepReopened": (_from("failed"), "ready"),
+    "StepCancelled": (_from("pending", "ready", "retry_wait", "waiting", "leased", "running"), "cancelled"),
+}
+
+STEP_REMARKS: Final = frozenset({"FanExpanding"})
+"""Events that tell something without moving the step."""
+
+STEP_TOGETHER: Final = frozenset(
+    {
+        ("StepStarted", "StepSucceeded"),
+        ("StepStarted", "StepRetryScheduled"),
+        ("StepStarted", "StepFailed"),
+        ("StepLost", "StepFailed"),
+    }
+)
+"""Two events of one version: a step that began and ended between two heartbeats, and a loss that was one too many."""
+
+FENCED: Final = frozenset({"StepStarted", "StepSucceeded", "StepRetryScheduled", "StepReleased", "StepLost"})
+"""Events that only the holder of the current fence (or, for a loss, whoever took it back) can cause."""
+
+ATTEMPT_ENDS: Final = {
+    "StepSucceeded": "succeeded",
+    "StepRetryScheduled": "failed",
+    "StepFailed": "failed",
+    "StepLost": "lost",
+    "StepReleased": "released",
+    "StepCancelled": "superseded",
+}
+
+RUN_MOVES: Final[Moves] = {
+    "RunStarted": (_from("created"), "running"),
+    "RunCancelling": (_from("created", "running"), "cancelling"),
+    "RunSucceeded": (_from("created", "running"), "succeeded"),
+    "RunFailed": (_from("cancelling"), "failed"),
+    "RunCancelled": (_from("cancelling"), "cancelled"),
+}
+
+RUN_REMARKS: Final = frozenset({"RunPaused", "RunResumed"})
+
+TASK_BIRTH: Final = "TaskAccepted"
+TASK_MOVES: Final[Moves] = {
+    "TaskStarted": (_from("accepted"), "running"),
+    "TaskCancelling": (_from("accepted", "running"), "cancelling"),
+    "TaskCompleted": (_from("accepted", "running"), "completed"),
+    "TaskFailed": (_from("accepted", "running"), "failed"),
+    "TaskCancelled": (_from("cancelling"), "cancelled"),
+    "TaskRetried": (_from("failed", "cancelled"), "accepted"),
+}
+
+BARRIER_BIRTH: Final = "BarrierCreated"
+BARRIER_MOVES: Final[Moves] = {
+    "BarrierReleased": (_from("waiting"), "released"),
+    "BarrierFailed": (_from("waiting"), "failed"),
+    "BarrierCancelled": (_from("waiting"), "cancelled"),
+}

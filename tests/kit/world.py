@@ -1,0 +1,267 @@
+"""A whole stack for tests: submits tasks, waits for them, breaks processes, and judges the history."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+import psycopg
+
+from stanchion.authority.submission import Request, Submission, prepare
+from stanchion.authority.workflows import Workflows
+from stanchion.cli.stack import Stack
+from stanchion.contracts.commands import SubmitTask
+from stanchion.db.engine import Database, login_url
+from stanchion.db.grants import TASK_SERVICE
+from stanchion.errors import Unavailable
+from stanchion.testing.checker import check, report
+from stanchion.testing.history import FOLDER_VARIABLE, Execution, executions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stanchion.cli.service_process import ServiceProcess
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds that anything may take before it counts as never: a bound of liveness on a busy machine, not a measure."""
+ENDS = ("completed", "failed", "cancelled")
+
+
+def until(probe: Callable[[], T], seconds: float = PATIENCE, what: str = "") -> T:
+    """Call `probe` until it returns something true, and return that; AssertionError after `seconds`."""
+    end = time.monotonic() + seconds
+    pause = 0.005
+    while True:
+        found = probe()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"{what or 'it'} did not happen within {seconds:g} s, only {found!r}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A submitted task."""
+
+    task_id: UUID
+    run_id: UUID
+
+
+class World:
+    """A stack with the tools of a test. `options` are those of Stack; `history` and `failpoints` are its folders.
+
+    With `revive` the world itself starts services again when they die, at once and every time: a campaign that kills
+    often must not wait for a supervisor's backoff.
+    """
+
+    def __init__(self, root: Path, *, revive: bool = False, **options: Any) -> None:
+        self.root = root
+        self.history = root / "history"
+        self.failpoints = root / "failpoints"
+        for folder in (self.history, self.failpoints):
+            folder.mkdir(parents=True, exist_ok=True)
+        env = {
+            FOLDER_VARIABLE: str(self.history),
+            "STANCHION_FAILPOINT_DIR": str(self.failpoints),
+            **options.pop("env", {}),
+        }
+        options = {"fsync": False, "ephemeral": False, "lease_seconds": 2.0, "drain_seconds": 10.0, **options}
+        self.said: list[str] = []
+        self.stack = Stack(root / "stack", env=env, say=self._heard, **options)
+        self.tasks: list[Task] = []
+        self._revive = revive
+        self._ending = threading.Event()
+        self._reviver = threading.Thread(target=self._keep_alive, name="reviver", daemon=True)
+        self._local = threading.local()
+        self._database: Database | None = None
+
+    # -- its life --
+
+    def __enter__(self) -> World:
+        self.stack.start()
+        if self._revive:
+            for service in self.stack.services:
+                service.supervise = False
+            self._reviver.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        if self._revive:
+            self._reviver.join()
+        for service in self.stack.services:
+            service.thaw()
+        self.stack.stop()
+
+    def _heard(self, line: str) -> None:
+        self.said.append(line)
+
+    def _keep_alive(self) -> None:
+        while not self._ending.wait(0.05):
+            for service in self.stack.services:
+                with service.hold():
+                    if service.wanted and service.record is not None and not service.is_running():
+                        service.launch()
+                        service.restarts += 1
+
+    # -- the database --
+
+    @property
+    def database_url(self) -> str:
+        """The administrator's."""
+        return self.stack.endpoints.database_url
+
+    def sql(self, sql: str, *parameters: Any) -> list[Any]:
+        """Rows (of one column the values), by an administrator; goes on trying while the server is away."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                cursor = self.admin().execute(sql, parameters)
+                rows = cursor.fetchall() if cursor.description else []
+                return [r[0] if len(r) == 1 else r for r in rows]
+            except psycopg.OperationalError:
+                self._local.admin = None
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
+    def admin(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """This thread's connection as an administrator, in autocommit."""
+        connection = getattr(self._local, "admin", None)
+        if connection is None or connection.closed or connection.broken:
+            connection = psycopg.connect(self.database_url, autocommit=True, connect_timeout=5)
+            self._local.admin = connection
+        return connection
+
+    # -- tasks --
+
+    def submit(self, workflow: str, /, *, key: str | None = None, version: int | None = None, **values: Any) -> Task:
+        """Submit a task past the task service, through the same function."""
+        return self.submit_all([(workflow, values)], key=key, version=version)[0]
+
+    def submit_all(
+        self, wanted: Iterable[tuple[str, Mapping[str, Any]]], key: str | None = None, version: int | None = None
+    ) -> list[Task]:
+        """Submit several in one transaction."""
+        if self._database is None:
+            self._database = Database(login_url(self.database_url, TASK_SERVICE), name="test")
+        database = self._database
+        tenant = self.sql("SELECT tenant_id FROM stanchion.tenant WHERE name = %s", self.stack.tenant)[0]
+        commands = [SubmitTask(workflow=w, input=dict(v), idempotency_key=key, version=version) for w, v in wanted]
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                workflows = Workflows(database)
+                prepared = [prepare(workflows, Request(tenant, c, "http", "test")) for c in commands]
+                answers = Submission(database, workflows).submit(prepared)
+                break
+            except Unavailable:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+        tasks = [Task(a.task_id, a.run_id) for a in answers]
+        self.tasks += tasks
+        return tasks
+
+    def state(self, task: Task) -> str:
+        """The task's state."""
+        return str(self.sql("SELECT state FROM stanchion.task WHERE task_id = %s", task.task_id)[0])
+
+    def ended(self, task: Task, seconds: float = PATIENCE) -> str:
+        """Wait for the task's end; its state then."""
+        return until(
+            lambda: state if (state := self.state(task)) in ENDS else "", seconds, f"the end of task {task.task_id}"
+        )
+
+    def result(self, task: Task, node: str) -> Any:
+        """The result of the newest step of that name."""
+        rows = self.sql(
+            """SELECT r.body FROM stanchion.result r JOIN stanchion.step s ON s.step_id = r.step_id
+            JOIN stanchion.task t ON t.run_id = s.run_id
+            WHERE t.task_id = %s AND (s.answers = %s OR s.node = %s) ORDER BY s.answers IS NULL, s.round DESC""",
+            task.task_id,
+            node,
+            node,
+        )
+        return rows[0] if rows else None
+
+    def steps(self, task: Task, node: str | None = None) -> list[dict[str, Any]]:
+        """The steps of the task's newest run, by index."""
+        names = ("step_id", "node", "idx", "state", "fence", "attempts", "losses")
+        rows = self.sql(
+            """SELECT s.step_id, s.node, s.idx, s.state, s.fence, s.attempts, s.losses FROM stanchion.step s
+            JOIN stanchion.task t ON t.run_id = s.run_id
+            WHERE t.task_id = %s AND (%s::text IS NULL OR s.node = %s) AND s.kind = 'step' ORDER BY s.node, s.idx""",
+            task.task_id,
+            node,
+            node,
+        )
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    # -- judging --
+
+    def executions(self) -> list[Execution]:
+        """What user code noted."""
+        return executions(self.history)
+
+    def judge(self, *tasks: Task, seconds: float = PATIENCE) -> None:
+        """Wait until these tasks (none: all) have ended and left nothing over; then nothing may speak against them."""
+        wanted = [t.task_id for t in (tasks or self.tasks)]
+        self._await_rest(wanted, seconds)
+        found = check(self.admin(), tasks=wanted, executions=self.executions())
+        assert not found, report(found)
+
+    def _await_rest(self, tasks: list[UUID], seconds: float) -> None:
+        """The outbox drains behind the last end, and sessions of the dead are closed by their timeout."""
+        runs = self.sql("SELECT run_id::text FROM stanchion.run WHERE task_id = ANY (%s)", tasks)
+
+        def quiet() -> bool:
+            alive = self.sql("SELECT count(*) FROM stanchion.task WHERE task_id = ANY (%s) AND ended_at IS NULL", tasks)
+            unsent = self.sql("SELECT count(*) FROM stanchion.outbox WHERE correlation_id = ANY (%s)", runs)
+            hanging = self.sql("SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%%'")
+            return alive == unsent == hanging == [0]
+
+        try:
+            until(quiet, seconds, "rest")
+        except AssertionError:
+            found = check(self.admin(), tasks=tasks, executions=self.executions())
+            raise AssertionError(report(found) + "\n" + "\n".join(self.said[-20:])) from None
+
+    # -- faults --
+
+    def fired(self) -> list[dict[str, Any]]:
+        """The failpoints that have fired, in order."""
+        path = self.failpoints / "fired.log"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def held(self, name: str, service: ServiceProcess) -> bool:
+        """Whether the failpoint `name` holds this process now."""
+        return (self.failpoints / f"{name}.{service.pid}.held").exists()
+
+    def release(self, name: str, service: ServiceProcess) -> None:
+        """Let a held process go on."""
+        (self.failpoints / f"{name}.{service.pid}.release").touch()
+
+    @contextmanager
+    def frozen(self, *services: ServiceProcess) -> Iterator[None]:
+        """Within the block these processes stand still."""
+        for service in services:
+            service.freeze()
+        try:
+            yield
+        finally:
+            for service in services:
+                service.thaw()
