@@ -9,6 +9,7 @@ import ast
 import inspect
 import threading
 import warnings
+from collections.abc import Iterator
 
 from .blocks import Outline, Unreadable
 from .inline import inline
@@ -52,13 +53,24 @@ def _visit(node: Documented, name: str, level: int, outline: Outline) -> None:
         _short_methods(node, name, level, outline)
     prefix = name if isinstance(node, ast.Module) else name.rsplit(".", 1)[-1]
     _attributes(node, prefix, level + 1, outline)
-    for child in node.body:
+    for child in _unwrapped(node.body):
         if not isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or child.name.startswith("_"):
             continue
         if isinstance(node, ast.ClassDef) and _is_short(child):
             continue
         if level < _INNER - 1 and not _is_overload(child):
             _visit(child, f"{prefix}.{child.name}", level + 1, outline)
+
+
+def _unwrapped(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body, with those inside `if` and `try`: what a module defines may hang on the version."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            yield from _unwrapped([*statement.body, *statement.orelse])
+        elif isinstance(statement, ast.Try):
+            yield from _unwrapped([*statement.body, *(s for handler in statement.handlers for s in handler.body)])
+        else:
+            yield statement
 
 
 def _short_methods(node: ast.ClassDef, name: str, level: int, outline: Outline) -> None:

@@ -24,6 +24,7 @@ from .shapes import DocumentRef
 MAX_MODULES = 50
 MAX_PER_PACKAGE = 10
 _LEAST_OF_BEST = 0.3
+_SHORTEST = 80
 _LONGEST_SOURCE = 2 * 1024 * 1024
 _SKIPPED = {"tests", "test", "testing", "vendor", "vendored", "internal", "locale", "locales", "conftest", "setup"}
 _SKIPPED_STDLIB = {
@@ -99,6 +100,8 @@ def _scan(
     if not any(beginning in data for beginning, _ in needles):
         return None
     docstrings = b"\n".join(_DOCSTRING.findall(data))
+    if len(docstrings) < _SHORTEST:
+        return None
     names = re.sub(r"[._]", " ", f"{document.id} {about}").lower().encode()
     counts = tuple(len(pattern.findall(docstrings)) + 3 * len(pattern.findall(names)) for _, pattern in needles)
     last = document.id.rpartition(".")[2].lower().encode()

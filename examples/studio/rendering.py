@@ -92,7 +92,8 @@ def _source(citation: Citation, *, quote: bool) -> str:
     under = f", under “{citation.heading.rsplit(' › ', 1)[-1]}”" if citation.heading else ""
     said = f": “{escape(citation.quote[:300])}”" if quote and "\n" not in citation.quote else ""
     where = f"`{_plain(document.id)}`, passage {citation.passage}"
-    return f"{citation.number}. {escape(document.title + version + licence)} — {where}{escape(under)}{said}"
+    title = document.title.partition(": ")[0] if document.kind == "module" else document.title
+    return f"{citation.number}. {escape(title + version + licence)} — {where}{escape(under)}{said}"
 
 
 def _missing(draft: Draft) -> str:

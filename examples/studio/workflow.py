@@ -7,8 +7,7 @@ only read.
 
 from __future__ import annotations
 
-from stanchion.sdk.context import Context as Ctx
-from stanchion.workflow import AtLeast, Results, Workflow
+from stanchion import AtLeast, Ctx, Results, Workflow
 
 from .composing import plan_with_model, write_with_model
 from .model import ModelRefusedError, from_environment
