@@ -21,6 +21,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86_400} d {whole % 86_400 // 3_600:02d} h"
 
 
+def counted(number: int, thing: str) -> str:
+    """`1 task`, `2,000 tasks`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def moment(text: Any) -> datetime | None:
     """A time out of JSON; None for what is none."""
     if not isinstance(text, str):

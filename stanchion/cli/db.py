@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from stanchion.cli import exit_codes
+from stanchion.cli.amounts import counted
 from stanchion.cli.command import verb
+from stanchion.cli.confirming import Consent, dangerous
 from stanchion.cli.connections import Connections
-from stanchion.cli.printer import Printer, say
+from stanchion.cli.printer import Printer, field, say
 from stanchion.cli.session import Session
 from stanchion.errors import Unprocessable
 
@@ -83,3 +85,47 @@ def migrate(session: Session, database: str | None, login_password: str | None, 
         data = {"from": before.current, "to": before.newest, "changed": False}
         say(session, "nothing was done (--dry-run)")
     Printer(session).document(data, f"schema {data['from'] or 'none'} -> {data['to']}", ident="to")
+
+
+@verb(
+    "check",
+    examples=["stanchion db check", "stanchion db check --run run_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0 --jsonl"],
+    see_also=["stanchion db rebuild"],
+)
+@_DATABASE
+@click.option("--run", "run_id", metavar="ID", help="Only this run.")
+def check(session: Session, database: str | None, run_id: str | None) -> int:
+    """Derive every run from its events alone, and compare that with what is stored. Changes nothing, calls nothing.
+
+    Exit code 1 when something differs.
+    """
+    from stanchion.cli.replays import differences
+
+    rows = differences(admin_url(session, database), run_id)
+    columns = [field("run"), field("kind"), field("id"), field("what"), field("stored"), field("derived")]
+    found = Printer(session).listing(rows, columns, ident="id")
+    say(session, f"{counted(found, 'difference')} found" if found else "stored and derived state are the same")
+    return exit_codes.FAILED if found else exit_codes.DONE
+
+
+@verb(
+    "rebuild",
+    examples=["stanchion db rebuild --dry-run", "stanchion db rebuild --run run_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0 --yes"],
+    see_also=["stanchion db check"],
+)
+@_DATABASE
+@click.option("--run", "run_id", metavar="ID", help="Only this run.")
+@dangerous
+def rebuild(session: Session, database: str | None, run_id: str | None, consent: Consent) -> int:
+    """Derive the projections from the events again, and store them in place of what is there."""
+    from stanchion.cli.replays import differences, rebuilt
+    from stanchion.runtime.redaction import redact_text
+
+    url = admin_url(session, database)
+    found = sum(1 for _ in differences(url, run_id))
+    plan = f"rebuild {run_id or 'every run'} from its events ({counted(found, 'difference')} now)"
+    if not consent.obtain(session, plan, found, where=redact_text(url)):
+        return exit_codes.DONE
+    count = rebuilt(url, run_id)
+    Printer(session).document({"rebuilt": count}, f"{counted(count, 'run')} rebuilt", ident="rebuilt")
+    return exit_codes.DONE

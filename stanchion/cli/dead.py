@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from stanchion.cli import exit_codes
-from stanchion.cli.amounts import age
+from stanchion.cli.amounts import age, counted
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.confirming import Consent, dangerous
@@ -109,7 +109,9 @@ def redrive(
     if not found:
         say(session, "no message is parked")
         return exit_codes.DONE
-    if not consent.obtain(session, f"send {len(found):,} messages again", len(found), where=api.connections.api_url):
+    if not consent.obtain(
+        session, f"send {counted(len(found), 'message')} again", len(found), where=api.connections.api_url
+    ):
         return exit_codes.DONE
     return _redriven(api, found, again=again, unowned=unowned, wait=1 / rate)
 

@@ -56,13 +56,6 @@ USAGE = register_code(
     meaning="The command line names something that does not exist, or lacks something.",
     fix="See --help of the command.",
 )
-WAITED = register_code(
-    "E-CLI-02",
-    "timed out waiting",
-    status=504,
-    meaning="What was waited for did not come in time; it goes on.",
-    fix="Wait again, or longer: --timeout.",
-)
 NO_SERVER = register_code(
     "E-CLI-03",
     "no server named",
@@ -72,14 +65,7 @@ NO_SERVER = register_code(
 )
 
 
-class TimedOut(StanchionError):  # noqa: N818 - the families are named without "Error" too
-    """Waited as long as was asked; nothing is wrong with what was waited for."""
-
-    status = 504
-
-
 _BY_FAMILY: Final[tuple[tuple[type[StanchionError], int], ...]] = (
-    (TimedOut, TIMED_OUT),
     (NotFound, NOT_FOUND),
     (Unauthenticated, NOT_ALLOWED),
     (NotAllowed, NOT_ALLOWED),
@@ -96,6 +82,8 @@ def of_error(error: BaseException) -> int:
     """The exit code that an error ends a command with."""
     if isinstance(error, StanchionError) and error.code == "E-IDEM-01":
         return CONFLICT  # 422 over HTTP, but for a script it is a conflict with what is there
+    if isinstance(error, StanchionError) and isinstance(error, TimeoutError):
+        return TIMED_OUT
     return next((code for family, code in _BY_FAMILY if isinstance(error, family)), FAILED)
 
 

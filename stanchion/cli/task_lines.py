@@ -20,6 +20,7 @@ _MARKS: Final = {
     "succeeded": ("■", "#", "green"),
     "completed": ("■", "#", "green"),
     "running": ("▶", ">", "cyan"),
+    "ready": ("▷", "-", None),
     "accepted": ("▶", ">", "cyan"),
     "retry_wait": ("↻", "~", "yellow"),
     "waiting": ("‖", "=", "yellow"),
@@ -69,10 +70,10 @@ def state_of(node: Node) -> str:
     for state in ("running", "leased", "retry_wait"):
         if counts.get(state):
             return "running" if state == "leased" else state
-    if counts.get("ready") or (counts.get("pending") and ended_of(node)):
-        return "running" if ended_of(node) else "pending"
-    if counts.get("pending"):
-        return "pending"
+    if counts.get("ready") or counts.get("pending"):
+        if ended_of(node):
+            return "running"
+        return "ready" if counts.get("ready") else "pending"
     return next((state for state in ("failed", "succeeded", "cancelled", "skipped") if counts.get(state)), "pending")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from stanchion.cli import inputs
+from stanchion.cli.amounts import counted
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.confirming import Consent, dangerous
@@ -122,7 +123,7 @@ def reopen(
     if not found:
         say(session, "no step has failed")
         return DONE
-    if not consent.obtain(session, f"reopen {len(found):,} steps of {task}", len(found), where=_place(api)):
+    if not consent.obtain(session, f"reopen {counted(len(found), 'step')} of {task}", len(found), where=_place(api)):
         return DONE
     done: list[str] = []
     refused: list[Any] = []
@@ -166,7 +167,7 @@ def _failed_steps(api: Api, task_id: str, node: str | None) -> Iterator[Any]:
 
 
 def _counted(found: list[str]) -> str:
-    return found[0] if len(found) == 1 else f"{len(found):,} tasks"
+    return found[0] if len(found) == 1 else counted(len(found), "task")
 
 
 def _place(api: Api) -> str:

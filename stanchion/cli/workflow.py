@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from stanchion.cli import exit_codes
-from stanchion.cli.amounts import age
+from stanchion.cli.amounts import age, counted
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.printer import Column, Printer, field, say
@@ -90,5 +90,6 @@ def check(session: Session, targets: tuple[str, ...]) -> int:
     else:
         for workflow in found:
             printer.document({"name": workflow.name}, workflow.describe() + "\n", ident="name")
-    say(session, f"{len(found)} workflows are right" + (f", {failed} targets are not" if failed else ""))
+    good = f"{counted(len(found), 'workflow')} checked"
+    say(session, f"{good}, {counted(failed, 'target')} failed" if failed else f"{good}, nothing to complain about")
     return exit_codes.FAILED if failed else exit_codes.DONE
