@@ -11,7 +11,8 @@ from sqlalchemy import CheckConstraint, Table
 from sqlalchemy.dialects import postgresql
 
 from stanchion.db import grants
-from stanchion.db.tables import GLOBAL_TABLES, metadata
+from stanchion.db.columns import metadata
+from stanchion.db.tables import GLOBAL_TABLES
 
 from .markdown import code, fence, flow, page, section, table
 

@@ -20,6 +20,7 @@ from . import (
     settings_page,
     state_page,
     telemetry_page,
+    why_page,
 )
 from .markdown import page, table
 
@@ -56,6 +57,7 @@ PAGES: Final[tuple[Page, ...]] = (
     ),
     Page("states.md", "States", "the state machines", state_page.states),
     Page("errors.md", "Errors", "every code, and the way out", error_page.errors_page),
+    Page("why.md", "Reasons", "what `stanchion why` says", why_page.why_page),
     Page("settings.md", "Settings", "every variable of every service", settings_page.settings_page),
     Page("limits.md", "Limits", "every number that one can run into", limit_page.limits_page),
     Page("rights.md", "Rights", "what keys may do, roles", rights_page.rights_page),

@@ -41,6 +41,7 @@ def _signature(name: str, value: Any) -> str:
 
 def _unquoted(signature: str) -> str:
     """Annotations that are kept as texts, without their quotes; one argument a line when it is long."""
+    signature = re.sub(r"<function (\w+) at 0x[0-9a-f]+>", r"\1", signature)
     plain = re.sub(r"(: |-> )'([^']*)'", r"\1\2", signature).removesuffix(" -> None")
     if len(plain) <= _LINE:
         return plain

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from typing import Any
 
 import plain_yaml
 import pytest
 from docs_kit import CHECKOUT
 
-from stanchion.contracts import topics
 from stanchion.db import grants
 from stanchion.runtime.homes import SERVICES
 from stanchion.testing.reference.settings_page import OTHERS, service_settings
@@ -51,12 +49,12 @@ def test_a_service_has_its_own_login(name: str) -> None:
 
 
 def test_the_migration_runs_before_the_services() -> None:
-    """Schema and topics exist before anything needs them."""
+    """The schema is there before anything needs it; topics are made by the task service, once the broker is there."""
     assert PARTS["migrate"]["command"] == ["db", "migrate"]
     assert {key for key in PARTS["migrate"]["environment"] if key.startswith("STANCHION_")} <= set(OTHERS)
     for part in OURS.values():
-        for job in ("migrate", "topics"):
-            assert part["depends_on"][job]["condition"] == "service_completed_successfully"
+        assert part["depends_on"]["migrate"]["condition"] == "service_completed_successfully"
+        assert part["depends_on"]["kafka"]["condition"] == "service_healthy"
 
 
 def test_what_is_depended_on_exists() -> None:
@@ -88,17 +86,6 @@ def test_no_secret_stands_in_a_file() -> None:
     assert set(re.findall(r"\$\{(\w+):\?", text)) == wanted
     assert not re.findall(r"\$\{(\w+)\}", text)
     assert "stanchion.env" in (DEPLOY / ".gitignore").read_text(encoding="utf-8")
-
-
-def test_topics_are_those_of_the_program() -> None:
-    """The script creates every topic that an installation has, with its retention and partitions."""
-    text = (DEPLOY / "create-topics.sh").read_text(encoding="utf-8")
-    named = set(re.findall(r"^\s+(stanchion\.\S+)", text, re.MULTILINE))
-    assert named == {spec.name for spec in topics.ALL if spec.kind != "dead letters"}
-    assert f"week={topics.ALL[0].retention_ms}" in text
-    assert f"month={topics.ALL[1].retention_ms}" in text
-    assert f"PARTITIONS:-{topics.PARTITIONS}" in text
-    assert subprocess.run(["bash", "-n", str(DEPLOY / "create-topics.sh")], check=False).returncode == 0
 
 
 def test_the_image_runs_as_a_user_of_its_own() -> None:
