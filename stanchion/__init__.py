@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stanchion.errors import StanchionError as StanchionError
     from stanchion.sdk.async_client import AsyncClient as AsyncClient
     from stanchion.sdk.client import Client as Client
-    from stanchion.sdk.kafka_client import KafkaClient as KafkaClient
     from stanchion.sdk.context import Ctx as Ctx
+    from stanchion.sdk.kafka_client import KafkaClient as KafkaClient
     from stanchion.workflow.definition import Workflow as Workflow
     from stanchion.workflow.joins import All as All
     from stanchion.workflow.joins import AtLeast as AtLeast
