@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from stanchion.authority.leases import Done, Failure, Lease, Leases
-from stanchion.runtime.clock import monotonic
+from stanchion.runtime.clock import monotonic, pause
 from stanchion.runtime.hints import Hints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
@@ -27,6 +27,9 @@ log = get_logger()
 STUCK_SECONDS: Final = 0.25
 """What was leased ahead and has waited so long behind something longer is given back."""
 BATCH: Final = 500
+GATHER: Final = 64
+GATHERINGS: Final = 3
+GATHER_SECONDS: Final = 0.001
 
 
 class Foreman:
@@ -57,6 +60,7 @@ class Foreman:
 
     def run_once(self) -> bool | float:
         """One round. True when there may be more to do at once, else the seconds until the next look at the ready table."""
+        self._gather()
         settled = self._settle()
         if self.draining:
             return settled
@@ -68,6 +72,13 @@ class Foreman:
         if monotonic() >= self._look_at:
             return self._look()
         return max(0.001, self._look_at - monotonic())
+
+    def _gather(self) -> None:
+        """While short steps still wait for a slot, more results are a moment away: one transaction for all of them."""
+        for _ in range(GATHERINGS):
+            if not 0 < len(self.slots.finished) < GATHER or not self.slots.waiting:
+                return
+            pause(GATHER_SECONDS)
 
     def _settle(self) -> bool:
         ended = self._unsettled
@@ -168,11 +179,15 @@ class Foreman:
         return self.slots.count + ahead - len(self.held)
 
     def _lease(self) -> bool:
-        self.offers.take_in(
-            max(self.slots.count - len(self.held), 1) if not len(self.offers) and self._room() > 0 else self._room()
-        )
+        if not len(self.offers) and self._room() > 0:
+            self.offers.take_in(max(self.slots.count - len(self.held), 1))
         room = self._room()
-        if room <= 0 or not len(self.offers):
+        # half of what is held ahead is gone before more is leased: few large leases instead of many small ones
+        if (
+            room <= 0
+            or not len(self.offers)
+            or (self.slots.waiting and self.slots.waiting > (room + self.slots.waiting) // 2)
+        ):
             return False
         self.offers.take_in(room)
         picked = self.offers.pick(min(room, BATCH))

@@ -22,7 +22,11 @@ class Context:
         self._lease = lease
         self._stopped = stopped
         self._progress: dict[str, Any] | None = None
-        self.log = get_logger().bind(step=lease.node, step_id=str(lease.step_id), attempt=lease.number)
+
+    @property
+    def log(self) -> Any:
+        """A logger with the step's name, id and attempt bound to it."""
+        return get_logger().bind(step=self._lease.node, step_id=str(self._lease.step_id), attempt=self._lease.number)
 
     @property
     def __stanchion_context__(self) -> Literal[True]:
