@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from stanchion.bus import tolerant_records
+from stanchion.bus import failed_sockets, tolerant_records
 from stanchion.bus.library import (
     CooperativeStickyAssignor,
     KafkaAdminClient,
@@ -16,6 +16,7 @@ from stanchion.errors import NotAllowed, StanchionError, TooLarge, Unavailable, 
 from stanchion.runtime.kafka_settings import KafkaSettings
 
 tolerant_records.install()
+failed_sockets.install()
 
 # The library waits up to 30 s between tries to reconnect: after a long outage that is half a minute of nothing.
 _RECONNECT_MAX_MS: Final = 1_000

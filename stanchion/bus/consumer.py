@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from stanchion.bus.client import build_consumer, translate
+from stanchion.bus.group_care import GroupCare
 from stanchion.bus.library import (
     AsyncConsumerRebalanceListener,
-    MemberState,
     OffsetAndMetadata,
     TopicPartition,
     kafka_errors,
@@ -67,6 +67,7 @@ class Consumer:
         self._stopping = threading.Event()
         self._draining = threading.Event()
         self._fault: StanchionError | None = None
+        self._care = GroupCare(settings, group)
         self._commit_at = 0.0
         self._last_record = self._heard_at = monotonic()
 
@@ -150,6 +151,7 @@ class Consumer:
         return False
 
     def _session(self, consumer: Any, backoff: Backoff) -> None:
+        self._care = GroupCare(self.settings, self.group)
         self._heard_at = monotonic()
         self._commit_at = self._heard_at + self.settings.commit_interval_ms / 1000
         consumer.subscribe(topics=list(self.topics), listener=_Listener(self, consumer))
@@ -162,6 +164,7 @@ class Consumer:
                 self._skip_corrupt(consumer, error)
                 continue
             self._watch_broker(consumer, backoff)
+            self._care.look(consumer)
             for partition, found in polled.items():
                 self._receive(partition, found)
             if monotonic() >= self._commit_at:
@@ -235,16 +238,8 @@ class Consumer:
             deadline = Deadline(self.settings.close_timeout_ms / 1000)
             with suppress(Exception):
                 self._commit(consumer, deadline.left_ms)
-            with suppress(Exception):
-                self._finish_join(consumer, deadline)
-            with suppress(Exception):
-                consumer.close(autocommit=False, timeout_ms=deadline.left_ms)
+            self._care.leave(consumer, deadline)
         self._queues.drop()
-
-    def _finish_join(self, consumer: Any, deadline: Deadline) -> None:
-        """A member that leaves while it joins stays in the embedded broker's group, a ghost that stalls the others."""
-        while consumer.group_metadata().state is MemberState.REBALANCING and not deadline.passed:
-            consumer.poll(timeout_ms=min(POLL_MS, deadline.left_ms))  # what it fetches now is read again by others
 
     def _troubled(self, error: Exception) -> None:
         ours = translate(error, self.settings.bootstrap)

@@ -20,7 +20,8 @@ with warnings.catch_warnings():
     from kafka import errors as kafka_errors
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.base import MemberState
-    from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
+    from kafka.net.inet import KafkaNetSocket
+    from kafka.record.default_records import DefaultRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
     from kafka.record.util import decode_varint
 
 __all__ = [
@@ -28,8 +29,10 @@ __all__ = [
     "CooperativeStickyAssignor",
     "DefaultRecord",
     "DefaultRecordBatch",
+    "DefaultRecordBatchBuilder",
     "KafkaAdminClient",
     "KafkaConsumer",
+    "KafkaNetSocket",
     "KafkaProducer",
     "MemberState",
     "OffsetAndMetadata",

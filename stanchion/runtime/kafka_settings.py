@@ -31,6 +31,7 @@ class KafkaSettings:
     delivery_timeout_ms: int = 30_000  # a message is acknowledged, or reported as not, within this
     max_block_ms: int = 5_000  # look-up of a topic's partitions
     close_timeout_ms: int = 3_000
+    fragile_groups: bool = False  # the embedded broker's groups: see bus.group_care
 
     linger_ms: int = 2
     batch_bytes: int = 131_072
@@ -65,6 +66,7 @@ class KafkaSettings:
             bootstrap_timeout_ms=2_000,
             delivery_timeout_ms=10_000,
             linger_ms=0,
+            fragile_groups=True,
         )
 
     def named(self, client_id: str) -> KafkaSettings:

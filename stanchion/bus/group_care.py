@@ -1,0 +1,95 @@
+"""Care for consumer groups of the embedded broker, whose coordinator has two faults (Tansu 0.6).
+
+A leader that leaves while another member joins stays the leader: nobody hands out partitions any more, and the group is
+stuck for good, for members that come later too. So before a member leaves it asks whether a join is under way, and then
+finishes it first; if that takes too long it vanishes without a word, which the broker handles well, by the session's end.
+
+The gap between the question and the leave is a millisecond, and members that are killed ask nothing: a group that has
+not come to rest for a long time is deleted and given its offsets back. On Apache Kafka none of this is done: it leaves
+groups in order, and `fragile_groups` is off.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from typing import Any, Final
+
+from stanchion.bus.admin import with_admin
+from stanchion.bus.library import MemberState, OffsetAndMetadata
+from stanchion.runtime.clock import Deadline, monotonic
+from stanchion.runtime.kafka_settings import KafkaSettings
+from stanchion.runtime.logging import get_logger
+
+SESSIONS_TO_REST: Final = 5  # a group that has not come to rest for so many sessions is stuck
+LEAVE_SECONDS: Final = 0.5
+_STEP_MS: Final = 100
+
+log = get_logger()
+
+
+class GroupCare:
+    """For one consumer; does nothing but a plain close unless the settings say `fragile_groups`."""
+
+    def __init__(self, settings: KafkaSettings, group: str) -> None:
+        self.settings = settings
+        self.group = group
+        self._restless_since: float | None = None
+        # Several members see the same stuck group: they need not all repair it at the same moment.
+        self._patience = settings.session_timeout_ms / 1000 * SESSIONS_TO_REST * random.uniform(1.0, 1.5)  # noqa: S311
+
+    def look(self, consumer: Any) -> None:
+        """Called with every poll: notices a group that does not come to rest, and repairs it."""
+        if not self.settings.fragile_groups:
+            return
+        if consumer.group_metadata().state is not MemberState.REBALANCING:
+            self._restless_since = None
+        elif self._restless_since is None:
+            self._restless_since = monotonic()
+        elif monotonic() - self._restless_since > self._patience:
+            self._restless_since = None
+            with suppress(Exception):  # the next look tries again
+                repair(self.settings, self.group)
+
+    def leave(self, consumer: Any, deadline: Deadline) -> None:
+        """Leave the group and close the consumer, by `deadline`."""
+        if self.settings.fragile_groups and not self._at_rest(consumer, deadline):
+            with suppress(Exception):
+                consumer._client.close()  # without the request to leave
+            return
+        with suppress(Exception):
+            consumer.close(autocommit=False, timeout_ms=deadline.left_ms)
+
+    def _at_rest(self, consumer: Any, deadline: Deadline) -> bool:
+        """Whether no join is under way; waits for the end of one, as long as there is time to leave then."""
+        wait = Deadline(deadline.left - LEAVE_SECONDS)
+        coordinator = consumer._coordinator
+        try:
+            while True:
+                if consumer.group_metadata().state is MemberState.UNJOINED:
+                    return True
+                if coordinator.stable():
+                    coordinator._net.run(coordinator._do_heartbeat)  # the answer tells of a join
+                    if coordinator.stable() and not coordinator.need_rejoin():
+                        return True
+                if wait.passed:
+                    return False
+                consumer.poll(timeout_ms=min(_STEP_MS, wait.left_ms))  # what it fetches is read again by others
+        except Exception:  # noqa: BLE001 - the broker is away: there is nothing to leave
+            return False
+
+
+def repair(settings: KafkaSettings, group: str) -> None:
+    """Delete a stuck group and give it its offsets back; its members join again by themselves."""
+    offsets: dict[Any, Any] = {}
+
+    def work(admin: Any) -> None:
+        kept = admin.list_group_offsets(group).get(group, {})
+        # Written afresh: the broker does not keep the metadata of an offset, and can't read a missing one.
+        offsets.update({place: OffsetAndMetadata(found.offset) for place, found in kept.items()})
+        admin.delete_groups([group])
+        if offsets:
+            admin.alter_group_offsets(group, offsets)
+
+    with_admin(settings, work, timeout=2.0)
+    log.warning("bus.group_repaired", group=group)
