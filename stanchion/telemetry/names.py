@@ -45,6 +45,7 @@ LogEvent = Literal[
     "bus.lost",  # partitions that were taken from it
     "bus.commit_refused",  # another member owns the partition: the work is dropped
     "bus.offsets_reset",  # the broker has less than was committed: it came back empty
+    "bus.group_repaired",  # a group of the embedded broker was stuck and was made anew
     "bus.paused",  # a local queue is full: fetching stops for a partition
     "bus.producer_rebuilt",  # the idempotent session ended: a new producer
     "bus.message_refused",  # the broker refuses one message, e.g. for its size
@@ -86,6 +87,12 @@ LogEvent = Literal[
     # --- maintenance ---
     "maintenance.job_done",  # a job of the maintenance queue ended
     "maintenance.job_failed",  # it failed; it is derived again
+    "maintenance.job_lost",  # another worker has it now; this one stopped
+    "maintenance.entry_refused",  # something in the queue that we did not put there
+    "maintenance.redis_away",  # Redis does not answer: jobs wait
+    "maintenance.redis_back",  # it answers again
+    "maintenance.redis_evicts",  # its memory policy drops entries of the queue
+    "maintenance.redis_full",  # it takes no more entries
     # --- database ---
     "db.connected",  # first connection, with server version
     "db.migrated",  # migrations were applied
