@@ -15,12 +15,8 @@ from typing import Any, Final
 
 from stanchion.bus.client import build_consumer, translate
 from stanchion.bus.group_care import GroupCare
-from stanchion.bus.library import (
-    AsyncConsumerRebalanceListener,
-    OffsetAndMetadata,
-    TopicPartition,
-    kafka_errors,
-)
+from stanchion.bus.group_listener import GroupListener, as_commit
+from stanchion.bus.library import TopicPartition, kafka_errors
 from stanchion.bus.local_queue import LocalQueues, Place
 from stanchion.bus.messages import Record
 from stanchion.bus.tolerant_records import UNREADABLE
@@ -154,7 +150,7 @@ class Consumer:
         self._care = GroupCare(self.settings, self.group)
         self._heard_at = monotonic()
         self._commit_at = self._heard_at + self.settings.commit_interval_ms / 1000
-        consumer.subscribe(topics=list(self.topics), listener=_Listener(self, consumer))
+        consumer.subscribe(topics=list(self.topics), listener=GroupListener(self, consumer))
         while not self._ends():
             self._apply_pauses(consumer)
             self._pace(consumer)
@@ -208,7 +204,7 @@ class Consumer:
         if not offsets:
             return
         try:
-            consumer.commit(_offsets(offsets), timeout_ms=timeout_ms or self.settings.request_timeout_ms)
+            consumer.commit(as_commit(offsets), timeout_ms=timeout_ms or self.settings.request_timeout_ms)
         except _NOT_OURS as error:
             log.info("bus.commit_refused", error=type(error).__name__, partitions=len(offsets))
         except kafka_errors.RebalanceInProgressError:
@@ -268,31 +264,6 @@ class Consumer:
         """The group dropped this member: nothing may be committed; positions come from the committed offsets again."""
         log.warning("bus.lost", partitions=[f"{topic}[{partition}]" for topic, partition in sorted(places)])
         self._queues.drop(places)
-
-
-class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
-    """Runs on the client's IO thread, where only its asynchronous calls may be used."""
-
-    def __init__(self, owner: Consumer, consumer: Any) -> None:
-        self.owner = owner
-        self.consumer = consumer
-
-    async def on_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        self.owner.on_assigned([(one.topic, one.partition) for one in partitions])
-
-    async def on_partitions_revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        offsets = self.owner.on_revoked([(one.topic, one.partition) for one in partitions])
-        if offsets:
-            # Refused or late, it costs a repetition and nothing else; it must not stop the rebalance.
-            with suppress(Exception):
-                await self.consumer.commit_async(_offsets(offsets))
-
-    async def on_partitions_lost(self, partitions: Iterable[TopicPartition]) -> None:
-        self.owner.on_lost([(one.topic, one.partition) for one in partitions])
-
-
-def _offsets(offsets: dict[Place, int]) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {TopicPartition(*place): OffsetAndMetadata(offset) for place, offset in offsets.items()}
 
 
 def _record(raw: Any) -> Record:

@@ -45,9 +45,7 @@ def sign(private_key: bytes, tenant: str, message_id: UUID, time: datetime, body
     return _private(private_key).sign(signed_bytes(tenant, message_id, time, body))
 
 
-def verify(  # noqa: PLR0917 - the parts of a message, in the order in which they are signed
-    public_key: bytes, signature: bytes, tenant: str, message_id: UUID, time: datetime, body: bytes
-) -> None:
+def verify(public_key: bytes, signature: bytes, tenant: str, message_id: UUID, time: datetime, body: bytes) -> None:
     """Raise NotAllowed E-AUTH-04 unless the signature fits, for a raw public key of 32 bytes."""
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed_bytes(tenant, message_id, time, body))
