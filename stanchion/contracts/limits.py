@@ -61,6 +61,9 @@ CLOCK_SKEW_SECONDS: Final = 2.0  # a worker whose clock is further off is shown 
 RELAY_TAKEOVER_SECONDS: Final = 2.0  # silence after which another relay takes a partition
 RELAY_BATCH: Final = 2_000  # outbox rows read at once
 
+# --- maintenance ---
+REDRIVE_RATE_MAX: Final = 1_000  # dead letters that one bulk redrive sends again in a second
+
 # --- pages ---
 PAGE_ROWS: Final = 100
 PAGE_ROWS_MAX: Final = 1_000

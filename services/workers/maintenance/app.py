@@ -1,0 +1,64 @@
+"""Composition root of a maintenance worker: the only place that names concrete parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from threading import Event
+
+from stanchion.authority.maintenance import Maintenance
+from stanchion.db.engine import Database
+from stanchion.runtime import failpoints
+from stanchion.runtime.hints import Hints
+from stanchion.runtime.http import HttpServer, health_app, is_loopback
+from stanchion.runtime.lifecycle import Service
+from stanchion.runtime.logging import configure_logging
+
+from . import jobs
+from .performer import Performer, Work
+from .planner import Planner
+from .queue_runner import QueueRunner
+from .redis_link import RedisLink
+from .settings import MaintenanceSettings
+
+
+def build(argv: Sequence[str]) -> Service:
+    """A maintenance worker from its settings; nothing is opened before it starts."""
+    settings = MaintenanceSettings.load(argv)
+    configure_logging(
+        format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance
+    )
+    failpoints.configure(settings.profile)
+    return assembled(settings)
+
+
+def assembled(settings: MaintenanceSettings) -> Service:
+    """The parts of a maintenance worker."""
+    assert settings.redis_url is not None, "the settings were checked"
+    redis_url = settings.redis_url.get_secret_value()
+    database = Database(settings.database_url.get_secret_value(), name="maintenance", pool_size=3)
+    maintenance = Maintenance(database, settings.instance)
+    service = Service(settings.SERVICE, drain_seconds=settings.drain_seconds)
+    hints = service.add(Hints(redis_url))
+    link = service.add(RedisLink(redis_url, strict=settings.profile != "dev" and not settings.allow_eviction))
+    performer = service.add(Performer(maintenance, works(settings, maintenance), settings.job_lease_seconds))
+    runner = QueueRunner(link, settings.queue, performer.perform, settings.instance)
+    planner = Planner(maintenance, link, settings.queue, periods(settings), settings.plan_seconds)
+    wake = hints.subscribe(["maintenance"], Event())
+    planning = service.add_loop("job-planner", planner.run_once, idle_wait=settings.plan_seconds, wake=wake)
+    running = service.add_loop("queue-runner", runner.run_once, idle_wait=5.0)
+    if settings.http_port is not None:
+        checks = {"database": planning.check, "redis": link.check, "queue": running.check}
+        app = health_app(checks, with_metrics=is_loopback(settings.http_host))
+        service.add(HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
+    return service
+
+
+def periods(settings: MaintenanceSettings) -> dict[str, int]:
+    """How often each job comes that nobody asks for, in seconds."""
+    return {"tidy": settings.tidy_every_seconds}
+
+
+def works(settings: MaintenanceSettings, maintenance: Maintenance) -> dict[str, Work]:
+    """What is done for each kind of job."""
+    return {"tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds)}

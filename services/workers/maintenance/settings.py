@@ -1,0 +1,46 @@
+"""Settings of a maintenance worker."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import ClassVar, Self
+
+from pydantic import Field, model_validator
+from sqlalchemy.engine import make_url
+
+from stanchion.errors import Unprocessable
+from stanchion.runtime.settings import ServiceSettings
+
+DAY_SECONDS = 86_400
+
+
+class MaintenanceSettings(ServiceSettings):
+    """Any number of maintenance workers may run, and derive the same jobs."""
+
+    SERVICE: ClassVar[str] = "maintenance"
+
+    plan_seconds: float = Field(default=5.0, ge=0.05, le=60)  # between two looks for what is due
+    job_lease_seconds: float = Field(default=90.0, ge=1)  # silence after which another worker takes a job over
+    recount_every_seconds: int = Field(default=3_600, ge=1)  # how often the counts of waiting joins are checked
+    recount_after_seconds: int = Field(default=600, ge=0)  # a join that is younger is left alone
+    tidy_every_seconds: int = Field(default=3_600, ge=1)  # how often the rows of old maintenance jobs are removed
+    tidy_after_seconds: int = Field(default=30 * DAY_SECONDS, ge=0)  # how long they are kept
+    allow_eviction: bool = False  # start although Redis may drop entries; they are derived again, only later
+
+    @model_validator(mode="after")
+    def _has_redis(self) -> Self:
+        if self.redis_url is None:
+            raise Unprocessable(
+                "E-CONF-01",
+                "STANCHION_REDIS_URL: a maintenance worker needs Redis or Valkey for its queue",
+                where="environment, STANCHION_CONFIG or flags",
+                fix="set it, e.g. redis://127.0.0.1:6379/0",
+            )
+        return self
+
+    @property
+    def queue(self) -> str:
+        """The first part of the names of its queues: another database's workers don't get to see its jobs."""
+        url = make_url(self.database_url.get_secret_value())
+        place = hashlib.sha256(f"{url.host}:{url.port}/{url.database}".encode()).hexdigest()[:8]
+        return f"stanchion-{place}"
