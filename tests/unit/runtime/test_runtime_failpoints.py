@@ -18,8 +18,8 @@ from stanchion.runtime import failpoints
 from stanchion.runtime.clock import Deadline, pause
 from stanchion.runtime.failpoints import FailpointError, configure, declare, hit
 
-declare("lease.before_commit", "a test's own")
-declare("step.run", "a test's own")
+declare("sample.before_commit", "a test's own")
+declare("sample.run", "a test's own")
 
 
 @pytest.fixture(autouse=True)
@@ -39,19 +39,19 @@ class TestArming:
     def test_nothing_happens_unless_armed(self) -> None:
         """Passing an unarmed failpoint is a look at an empty table."""
         configure("dev", {})
-        hit("step.run", node="read")
+        hit("sample.run", node="read")
 
     def test_production_ignores_the_environment(self) -> None:
         """A variable left behind must not kill a real service."""
         arm("step.run=raise", profile="production")
-        hit("step.run")
+        hit("sample.run")
 
     @pytest.mark.parametrize(
         "text",
         [
             "step.rum=kill",
             "nothing=kill",
-            "step.run",
+            "sample.run",
             "step.run=explode",
             "step.run=sleep",
             "step.run=kill(5)",
@@ -82,38 +82,38 @@ class TestArming:
 
     def test_one_name_has_one_meaning(self) -> None:
         """Declaring it again with the same one is harmless."""
-        declare("step.run", "a test's own")
+        declare("sample.run", "a test's own")
         with pytest.raises(ValueError, match="two meanings"):
-            declare("step.run", "another")
+            declare("sample.run", "another")
 
 
 class TestFiring:
     def test_conditions_compare_the_text_of_the_context(self) -> None:
         """All must match; a missing one does not."""
         arm("step.run[node=read,idx=7]=raise")
-        hit("step.run", node="read", idx=8)
-        hit("step.run", node="read")
-        hit("lease.before_commit", node="read", idx=7)
+        hit("sample.run", node="read", idx=8)
+        hit("sample.run", node="read")
+        hit("sample.before_commit", node="read", idx=7)
         with pytest.raises(FailpointError):
-            hit("step.run", node="read", idx=7, more=1)
+            hit("sample.run", node="read", idx=7, more=1)
 
     def test_counts_only_matching_hits_and_fires_once(self) -> None:
         """`2*` is the second, not every second."""
         arm("step.run[node=read]=2*raise")
-        hit("step.run", node="read")
-        hit("step.run", node="other")
+        hit("sample.run", node="read")
+        hit("sample.run", node="other")
         with pytest.raises(FailpointError):
-            hit("step.run", node="read")
-        hit("step.run", node="read")
+            hit("sample.run", node="read")
+        hit("sample.run", node="read")
 
     def test_without_a_count_each_hit_fires(self) -> None:
         """Several rules stand side by side."""
-        arm("step.run=raise; lease.before_commit=raise;")
+        arm("step.run=raise; sample.before_commit=raise;")
         for _ in range(2):
             with pytest.raises(FailpointError):
-                hit("step.run")
+                hit("sample.run")
         with pytest.raises(FailpointError):
-            hit("lease.before_commit")
+            hit("sample.before_commit")
 
     def test_only_one_of_many_threads_is_the_nth(self) -> None:
         """Counting holds under concurrency."""
@@ -123,7 +123,7 @@ class TestFiring:
         def many() -> None:
             for _ in range(20):
                 try:
-                    hit("step.run")
+                    hit("sample.run")
                 except FailpointError:
                     fired.append(1)
 
@@ -137,16 +137,16 @@ class TestFiring:
     def test_each_firing_leaves_one_line(self, tmp_path: Path) -> None:
         """The test that armed it can count."""
         arm("step.run=sleep(1)", tmp_path / "deep" / "folder")
-        hit("step.run", node="read", idx=7)
-        hit("step.run", node="a\nb")
+        hit("sample.run", node="read", idx=7)
+        hit("sample.run", node="a\nb")
         lines = [json.loads(line) for line in (tmp_path / "deep" / "folder" / "fired.log").read_text().splitlines()]
         assert [line["context"] for line in lines] == [{"node": "read", "idx": "7"}, {"node": "a\nb"}]
-        assert {(line["name"], line["action"], line["pid"]) for line in lines} == {("step.run", "sleep", os.getpid())}
+        assert {(line["name"], line["action"], line["pid"]) for line in lines} == {("sample.run", "sleep", os.getpid())}
 
     def test_hold_waits_for_its_release(self, tmp_path: Path) -> None:
         """It says that it is held, and by which process."""
         arm("step.run=hold", tmp_path)
-        held = threading.Thread(target=hit, args=("step.run",), daemon=True)
+        held = threading.Thread(target=hit, args=("sample.run",), daemon=True)
         held.start()
         mark = tmp_path / f"step.run.{os.getpid()}.held"
         deadline = Deadline(10)
@@ -165,7 +165,7 @@ class TestFiring:
         monkeypatch.setattr(failpoints, "HOLD_SECONDS_MAX", 0.05)
         arm("step.run=hold", tmp_path)
         with pytest.raises(FailpointError, match="never released"):
-            hit("step.run")
+            hit("sample.run")
 
 
 CHILD = """
