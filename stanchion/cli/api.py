@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+import click
+
 from stanchion.cli.connections import Connections, profile_folder
 from stanchion.cli.session import Session
 from stanchion.contracts import ids
@@ -37,6 +39,8 @@ class Api:
         if self._client is None:
             url, key = self.connections.api_url, self.connections.api_key
             self._client = Client(url, key or "", timeout=self.session.timeout, agent="stanchion-cli")
+            if (context := click.get_current_context(silent=True)) is not None:
+                context.call_on_close(self._client.close)
         return self._client
 
     # -- ids --

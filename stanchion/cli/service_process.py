@@ -26,7 +26,7 @@ class ServiceProcess(Server):
     those of the embedded servers. `supervise = False` keeps the stack from starting it again when it dies.
     """
 
-    start_seconds = 40.0
+    start_seconds = 90.0  # a busy machine needs long to import; what can not start ends at once
 
     def __init__(
         self,
