@@ -31,8 +31,26 @@ VARIABLES = ("STANCHION_DATABASE_URL", "STANCHION_KAFKA_BOOTSTRAP", "STANCHION_R
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("stanchion")
-    group.addoption("--servers", choices=("embedded", "containers", "url"), default="embedded", help="where the servers of integration tests come from")
-    group.addoption("--kafka", choices=("tansu", "apache"), default="tansu", help="the embedded broker: Tansu, or Apache Kafka with a downloaded Java")
+    group.addoption(
+        "--servers",
+        choices=("embedded", "containers", "url"),
+        default="embedded",
+        help="where the servers of integration tests come from",
+    )
+    group.addoption(
+        "--kafka",
+        choices=("tansu", "apache", "apache-3"),
+        default="tansu",
+        help="the embedded broker: Tansu, or Apache Kafka, one node or three",
+    )
+    group.addoption(
+        "--campaign",
+        choices=("once", "full"),
+        default="once",
+        help="faults: each failpoint once, or the product of failpoints, actions and hits",
+    )
+    group.addoption("--subset", choices=("ci",), default=None, help="a fixed part of the campaign and of the scenarios")
+    group.addoption("--seed", type=int, default=None, help="replay random faults; the seed of each run is printed")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -94,13 +112,16 @@ def endpoints(request: pytest.FixtureRequest) -> Iterator[Endpoints]:
         yield _named_servers()
         return
     _say(request, f"starting PostgreSQL, the broker and Valkey ({kind})")
-    with pytest.MonkeyPatch.context() as patch, _owned_servers(kind, request.config.getoption("--kafka"), patch) as servers:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        _owned_servers(kind, request.config.getoption("--kafka"), patch) as servers,
+    ):
         # ContainerServers and EmbeddedServers both return their endpoints when they start
         found = servers.endpoints if hasattr(servers, "endpoints") else servers.start()
         yield found
 
 
-def _owned_servers(kind: str, kafka: str, patch: pytest.MonkeyPatch) -> Any:
+def _owned_servers(kind: str, kafka: Any, patch: pytest.MonkeyPatch) -> Any:
     if kind == "containers":
         from stanchion.embedded.containers import ContainerServers
 
@@ -110,7 +131,13 @@ def _owned_servers(kind: str, kafka: str, patch: pytest.MonkeyPatch) -> Any:
     for name in VARIABLES:  # embedded means ours: a variable that was left over must not name somebody's servers
         patch.delenv(name, raising=False)
     root = ROOT.parent / ".stanchion" / f"tests-{os.getpid()}"
-    return EmbeddedServers(root, kafka="apache" if kafka == "apache" else "tansu", fsync=False, ephemeral=True, cache=ROOT.parent / ".stanchion" / "cache")
+    return EmbeddedServers(
+        root,
+        kafka=kafka,
+        fsync=False,
+        ephemeral=True,
+        cache=ROOT.parent / ".stanchion" / "cache",
+    )
 
 
 def _named_servers() -> Endpoints:

@@ -57,7 +57,8 @@ RULES = {"step": STEP_RULES, "attempt": ATTEMPT_RULES}
 INLINED = ("clock",)
 """Functions that must stay inlinable: a default that calls them runs for every row."""
 FENCED_TABLES = ("result", "event", "attempt")
-APPEND_ONLY = ("event", "barrier_release", "refused_write", "audit", "workflow")
+APPEND_ONLY = {"event": "run", "barrier_release": "barrier", "refused_write": "run", "audit": "", "workflow": ""}
+"""Tables that only grow, and what each row belongs to: once that is gone, retention may remove the row."""
 
 
 def _ddl(element: CreateTable | CreateIndex) -> str:
@@ -106,14 +107,18 @@ def _trigger_functions() -> list[str]:
     return out
 
 
+def _argument(value: str) -> str:
+    return f"'{value}'" if value else ""
+
+
 def _triggers() -> list[str]:
     out = [
         f"CREATE TRIGGER fenced AFTER INSERT ON stanchion.{t} REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();"
         for t in FENCED_TABLES
     ]
     out += [
-        f"CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.{t} FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();"
-        for t in APPEND_ONLY
+        f"CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.{t} FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change({_argument(of)});"
+        for t, of in APPEND_ONLY.items()
     ]
     out += [
         f"CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.{t} FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();"
@@ -174,6 +179,11 @@ BEGIN
   END LOOP;
 END $$;"""
     )
+    for function in grants.OWNER_FUNCTIONS:
+        out.append(
+            f"DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO {grants.OWNER}', 'stanchion.{function}'::regproc::oid::regprocedure); END $$;"
+        )
+    out.append(f"GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO {grants.OWNER};")
     for function, logins in sorted(grants.FUNCTION_GRANTS.items()):
         if function not in INLINED:
             # the ones that services call run as the engine; what these call in turn already does
@@ -205,8 +215,9 @@ def render() -> str:
         *_triggers(),
         *_policies(),
         *[f"ALTER TABLE {t.fullname} OWNER TO {grants.OWNER};" for t in metadata.sorted_tables],
-        f"ALTER TABLE stanchion.event_default OWNER TO {grants.OWNER};\nALTER TABLE stanchion.event_default ENABLE ROW LEVEL SECURITY;\nALTER TABLE stanchion.event_default FORCE ROW LEVEL SECURITY;",
+        f"ALTER TABLE stanchion.event_default OWNER TO {grants.OWNER};",
         *_owners_and_grants(),
+        "SELECT stanchion.guard_partition('event_default');\nSELECT stanchion.make_partitions(2);",
         "RESET search_path;\nRESET check_function_bodies;",
     ]
     return "\n\n".join(parts) + "\n"

@@ -122,11 +122,17 @@ task = Table(
     at("created_at"),
     at("updated_at"),
     at("ended_at", nullable=True),
+    at("payload_removed_at", nullable=True),
     PrimaryKeyConstraint("task_id", "tenant_id"),
     Index(
         "task_key", "tenant_id", "idempotency_key", unique=True, postgresql_where=text("idempotency_key IS NOT NULL")
     ),
     Index("task_newest", "tenant_id", text("task_id DESC")),
+    Index("task_ended", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
+    Index(
+        "task_with_payload", "ended_at", postgresql_where=text("ended_at IS NOT NULL AND payload_removed_at IS NULL")
+    ),
+    Index("task_blob", "input_blob", postgresql_where=text("input_blob IS NOT NULL")),
     postgresql_with={"fillfactor": "70"},
 )
 
@@ -202,6 +208,7 @@ step = Table(
     PrimaryKeyConstraint("step_id", "tenant_id"),
     Index("step_of_run", "run_id", "step_id"),
     Index("step_of_fan", "fan_id", "idx", postgresql_where=text("fan_id IS NOT NULL")),
+    Index("step_blob", "input_blob", postgresql_where=text("input_blob IS NOT NULL")),
     CheckConstraint("kind IN ('step', 'fan')", name="kinds_of_steps"),
     CheckConstraint("attempts <= max_attempts", name="attempts_stay_within_the_budget"),
     CheckConstraint("waits >= 0", name="waits_never_fall_below_zero"),
@@ -244,6 +251,7 @@ result = Table(
     Column("blob", LargeBinary),
     Column("late", Boolean, nullable=False, server_default="false"),
     PrimaryKeyConstraint("step_id", "tenant_id"),
+    Index("result_blob", "blob", postgresql_where=text("blob IS NOT NULL")),
     CheckConstraint("body IS NULL OR blob IS NULL", name="a_result_stands_in_one_place"),
 )
 
@@ -386,6 +394,7 @@ inbox = Table(
     Column("subject", Uuid),
     at("at"),
     PrimaryKeyConstraint("message_id", "consumer", "tenant_id"),
+    Index("inbox_age", "at"),
 )
 
 ready = Table(

@@ -251,7 +251,7 @@ class Worker:
         attempt = self.attempt(lease)
         try:
             return self.executor.returned(attempt, attempt.step.fn(attempt.context, **self.executor.arguments(attempt)))
-        except Exception as error:  # noqa: BLE001 - whatever the step raises is its outcome
+        except Exception as error:
             return self.executor.raised(attempt, error)
 
     def work(self, *, rounds: int = 1_000, until: Callable[[], bool] | None = None) -> None:

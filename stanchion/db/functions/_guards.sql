@@ -18,8 +18,16 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
+  -- it only grows as long as what it belongs to is there; retention removes that first
+  IF TG_OP = 'DELETE' AND TG_LEVEL = 'ROW' AND TG_NARGS = 1 THEN
+    IF TG_ARGV[0] = 'run' THEN
+      IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
+    ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
+      RETURN OLD;
+    END IF;
+  END IF;
   RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('%s is append-only: %s is refused', TG_TABLE_NAME, TG_OP);
 END $$;
 

@@ -7,7 +7,7 @@ DECLARE
   s step;
   d record;
   v_error jsonb := CASE t.kind WHEN 'start_deadline' THEN jsonb_build_object('code', 'E-STEP-23', 'what', 'no worker took it in the time it was given')
-    ELSE jsonb_build_object('code', 'E-STEP-28', 'what', 'its total time is over') END;
+    ELSE jsonb_build_object('code', 'E-STEP-23', 'what', 'its total time is over') END;
 BEGIN
   o_arrivals := '{}';
   o_after := '{}';

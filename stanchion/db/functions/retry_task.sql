@@ -11,6 +11,9 @@ BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
   IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-TASK-07 a task that is %s is not retried', t.state); END IF;
+  IF t.payload_removed_at IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the input and the results of this task were removed', DETAIL = 'They are kept for a limited time after the end of a task.', HINT = 'submit it anew';
+  END IF;
   v_now := clock();
   INSERT INTO run (tenant_id, run_id, task_id, number, workflow, workflow_version, state, open, retry_of, created_at, updated_at) VALUES (p_tenant, p_run, p_task, t.runs + 1, t.workflow, t.workflow_version, 'created', p_open, t.run_id, v_now, v_now);
   UPDATE task x SET state = 'accepted', version = x.version + 1, run_id = p_run, runs = x.runs + 1, ended_at = NULL, reason = NULL, updated_at = v_now, deadline_at = NULL WHERE x.task_id = p_task;

@@ -427,6 +427,7 @@ CREATE TABLE stanchion.task (
 	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	ended_at TIMESTAMP WITH TIME ZONE,
+	payload_removed_at TIMESTAMP WITH TIME ZONE,
 	CONSTRAINT task_pkey PRIMARY KEY (task_id, tenant_id),
 	CONSTRAINT states_of_tasks CHECK (state IN ('accepted', 'running', 'cancelling', 'completed', 'failed', 'cancelled')),
 	CONSTRAINT a_task_has_an_end_only_when_it_ended CHECK ((ended_at IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled')))
@@ -501,6 +502,8 @@ CREATE INDEX barrier_of_step ON stanchion.barrier (step_id) WHERE step_id IS NOT
 
 CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND NOT closed AND state <> 'waiting';
 
+CREATE INDEX inbox_age ON stanchion.inbox (at);
+
 CREATE INDEX maintenance_ended ON stanchion.maintenance_job (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE INDEX maintenance_open ON stanchion.maintenance_job (due_at) WHERE finished_at IS NULL;
@@ -515,17 +518,27 @@ CREATE INDEX refused_of_run ON stanchion.refused_write (run_id);
 
 CREATE INDEX refused_of_step ON stanchion.refused_write (step_id);
 
+CREATE INDEX result_blob ON stanchion.result (blob) WHERE blob IS NOT NULL;
+
 CREATE INDEX run_of_task ON stanchion.run (task_id, number);
 
 CREATE INDEX run_winding_down ON stanchion.run (run_id) WHERE state = 'cancelling';
+
+CREATE INDEX step_blob ON stanchion.step (input_blob) WHERE input_blob IS NOT NULL;
 
 CREATE INDEX step_of_fan ON stanchion.step (fan_id, idx) WHERE fan_id IS NOT NULL;
 
 CREATE INDEX step_of_run ON stanchion.step (run_id, step_id);
 
+CREATE INDEX task_blob ON stanchion.task (input_blob) WHERE input_blob IS NOT NULL;
+
+CREATE INDEX task_ended ON stanchion.task (ended_at) WHERE ended_at IS NOT NULL;
+
 CREATE UNIQUE INDEX task_key ON stanchion.task (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 
 CREATE INDEX task_newest ON stanchion.task (tenant_id, task_id DESC);
+
+CREATE INDEX task_with_payload ON stanchion.task (ended_at) WHERE ended_at IS NOT NULL AND payload_removed_at IS NULL;
 
 CREATE INDEX timer_due ON stanchion.timer (due_at);
 
@@ -564,8 +577,16 @@ BEGIN
   RETURN NULL;
 END $$;
 
-CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
+  -- it only grows as long as what it belongs to is there; retention removes that first
+  IF TG_OP = 'DELETE' AND TG_LEVEL = 'ROW' AND TG_NARGS = 1 THEN
+    IF TG_ARGV[0] = 'run' THEN
+      IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
+    ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
+      RETURN OLD;
+    END IF;
+  END IF;
   RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('%s is append-only: %s is refused', TG_TABLE_NAME, TG_OP);
 END $$;
 
@@ -1218,6 +1239,31 @@ CREATE FUNCTION drain_worker(p_worker uuid) RETURNS boolean LANGUAGE sql SET sea
   UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' RETURNING true
 $$;
 
+-- purpose: drop months of events that are over for so long and that no run refers to any more; runs go first, with remove_history
+-- transition: none
+-- fenced by: no run that still stands has an event there, however old it is
+-- locks: the event table, for 2 s at most; who comes too early tries again later
+CREATE FUNCTION drop_partitions(p_older interval) RETURNS SETOF text LANGUAGE plpgsql SET search_path = stanchion, pg_temp SET lock_timeout = '2s' AS $$
+DECLARE
+  p record;
+  v_upto timestamptz := clock() - p_older;
+BEGIN
+  FOR p IN
+    SELECT x.relname::text AS name, x.starts AT TIME ZONE 'UTC' AS starts, (x.starts + interval '1 month') AT TIME ZONE 'UTC' AS ends
+    FROM (SELECT c.relname, to_timestamp(c.relname::text, '"event_"YYYY_MM') AT TIME ZONE current_setting('TimeZone') AS starts
+          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'event'::regclass AND c.relname ~ '^event_[0-9]{4}_[0-9]{2}$') x
+    ORDER BY x.relname
+  LOOP
+    CONTINUE WHEN p.ends > v_upto;
+    CONTINUE WHEN EXISTS (SELECT FROM run r WHERE r.created_at < p.ends AND EXISTS (SELECT FROM event e WHERE e.run_id = r.run_id AND e.at >= p.starts AND e.at < p.ends));
+    EXECUTE format('DROP TABLE %I', p.name);
+    RETURN NEXT p.name;
+  END LOOP;
+  -- what was written before its month had a partition can only go row by row, once its run is gone
+  DELETE FROM event e WHERE e.tableoid = 'event_default'::regclass AND e.at < v_upto AND NOT EXISTS (SELECT FROM run r WHERE r.run_id = e.run_id);
+  IF FOUND THEN RETURN NEXT 'event_default'; END IF;
+END $$;
+
 -- purpose: fan-outs that wait for their next branches, oldest first
 -- transition: none
 -- fenced by: nothing; expand decides
@@ -1552,7 +1598,7 @@ DECLARE
   s step;
   d record;
   v_error jsonb := CASE t.kind WHEN 'start_deadline' THEN jsonb_build_object('code', 'E-STEP-23', 'what', 'no worker took it in the time it was given')
-    ELSE jsonb_build_object('code', 'E-STEP-28', 'what', 'its total time is over') END;
+    ELSE jsonb_build_object('code', 'E-STEP-23', 'what', 'its total time is over') END;
 BEGIN
   o_arrivals := '{}';
   o_after := '{}';
@@ -1721,6 +1767,17 @@ BEGIN
     RETURN QUERY SELECT unnest(refuse(p_worker, p_steps, p_fences, v_done, 'give_back', 'released'));
   END IF;
   RETURN QUERY SELECT unnest(v_done);
+END $$;
+
+-- purpose: what a partition of events does not get from its table: row-level security of its own, and the refusal of TRUNCATE
+-- transition: none
+-- fenced by: nothing
+-- locks: the partition
+CREATE FUNCTION guard_partition(p_name text) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', p_name);
+  EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', p_name);
+  EXECUTE format('CREATE TRIGGER never_truncated BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', p_name);
 END $$;
 
 -- purpose: keep a run from ending while what was just inserted into it is committed; refused when it has ended
@@ -1979,6 +2036,29 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT k.key_id, k.public_key, k.scopes, k.created_at, k.revoked_at FROM signing_key k WHERE k.tenant_id = p_tenant AND (p_after IS NULL OR k.key_id > p_after) ORDER BY k.key_id LIMIT p_limit
 $$;
 
+-- purpose: partitions of events for this month and the next ones, made before the first event of them is written
+-- transition: none
+-- fenced by: nothing: what exists is left alone
+-- locks: the event table's list of partitions, for 2 s at most; who comes too early tries again later
+CREATE FUNCTION make_partitions(p_months int) RETURNS SETOF text LANGUAGE plpgsql SET search_path = stanchion, pg_temp SET lock_timeout = '2s' AS $$
+DECLARE
+  v_from timestamptz;
+  v_to timestamptz;
+  v_name text;
+BEGIN
+  FOR n IN 0 .. p_months LOOP
+    v_from := (date_trunc('month', clock() AT TIME ZONE 'UTC') + n * interval '1 month') AT TIME ZONE 'UTC';
+    v_to := (v_from AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
+    v_name := to_char(v_from AT TIME ZONE 'UTC', '"event_"YYYY_MM');
+    CONTINUE WHEN to_regclass('stanchion.' || v_name) IS NOT NULL;
+    -- what was written before its month had a partition stands in the default one, and the month stays there
+    CONTINUE WHEN EXISTS (SELECT FROM event e WHERE e.at >= v_from AND e.at < v_to);
+    EXECUTE format('CREATE TABLE %I PARTITION OF event FOR VALUES FROM (%L) TO (%L)', v_name, v_from, v_to);
+    PERFORM guard_partition(v_name);
+    RETURN NEXT v_name;
+  END LOOP;
+END $$;
+
 -- purpose: put steps that just became ready where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
 -- transition: none (the caller made them ready)
 -- fenced by: the caller
@@ -2227,7 +2307,9 @@ $$;
 -- fenced by: nothing: a blob means nothing until a fenced row names it
 -- locks: only new rows, in name order
 CREATE FUNCTION put_blobs(p_tenants uuid[], p_sha256 bytea[], p_sizes int[], p_bodies bytea[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  INSERT INTO blob (tenant_id, sha256, size, body) SELECT x.t, x.h, x.s, x.b FROM unnest(p_tenants, p_sha256, p_sizes, p_bodies) x(t, h, s, b) ORDER BY x.h ON CONFLICT DO NOTHING
+  INSERT INTO blob (tenant_id, sha256, size, body) SELECT x.t, x.h, x.s, x.b FROM unnest(p_tenants, p_sha256, p_sizes, p_bodies) x(t, h, s, b) ORDER BY x.h
+  -- stored again: it is about to be named again, so it must not be removed as unused now
+  ON CONFLICT (sha256, tenant_id) DO UPDATE SET created_at = clock() WHERE blob.created_at < clock() - interval '1 hour'
 $$;
 
 -- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window of 5,000 is not full
@@ -2455,6 +2537,85 @@ CREATE FUNCTION release_redrive(p_id uuid) RETURNS void LANGUAGE sql SET search_
   UPDATE dead_letter SET redriven_at = NULL WHERE dead_letter_id = p_id
 $$;
 
+-- purpose: remove stored values that nothing names any more; one that was stored within the last day may be about to be named
+-- transition: none
+-- fenced by: the rows that name it
+-- locks: the blobs' rows
+CREATE FUNCTION remove_blobs(p_blobs bytea[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int;
+BEGIN
+  DELETE FROM blob b WHERE b.sha256 = ANY (p_blobs) AND b.created_at < clock() - interval '1 day'
+    AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
+    AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
+    AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id);
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
+
+-- purpose: remove tasks that ended so long ago, with their runs, steps, attempts and joins; their payloads went before, their events go with their month
+-- transition: none
+-- fenced by: the task's state, looked at under its lock, and its payload being gone
+-- locks: tasks (skipping locked ones), then what is theirs
+CREATE FUNCTION remove_history(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_tasks uuid[] := ARRAY(SELECT t.task_id FROM task t WHERE t.ended_at < clock() - p_older AND t.payload_removed_at IS NOT NULL ORDER BY t.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  v_runs uuid[] := ARRAY(SELECT r.run_id FROM run r WHERE r.task_id = ANY (v_tasks));
+  v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
+  v_barriers uuid[] := ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = ANY (v_runs));
+BEGIN
+  IF v_tasks = '{}' THEN RETURN 0; END IF;
+  DELETE FROM timer x WHERE x.target_id = ANY (v_steps || v_barriers || v_tasks);
+  DELETE FROM attempt x WHERE x.step_id = ANY (v_steps);
+  DELETE FROM barrier_slot x WHERE x.barrier_id = ANY (v_barriers);
+  DELETE FROM step x WHERE x.step_id = ANY (v_steps);
+  DELETE FROM barrier x WHERE x.barrier_id = ANY (v_barriers);
+  -- what only ever grows goes after what it belongs to: until then its guard refuses
+  DELETE FROM barrier_release x WHERE x.barrier_id = ANY (v_barriers);
+  DELETE FROM run x WHERE x.run_id = ANY (v_runs);
+  DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
+  DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
+  RETURN cardinality(v_tasks);
+END $$;
+
+-- purpose: remove stored values that a process put away and never named, since it died or was refused
+-- transition: none
+-- fenced by: the rows that name them, and a day of grace
+-- locks: the blobs' rows
+CREATE FUNCTION remove_orphans(p_limit int) RETURNS int LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  SELECT remove_blobs(ARRAY(
+    SELECT b.sha256 FROM blob b WHERE b.created_at < (SELECT clock()) - interval '1 day'
+      AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
+      AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
+      AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
+    LIMIT p_limit))
+$$;
+
+-- purpose: take inputs and results away from tasks that ended so long ago; states, attempts and events stay
+-- transition: none
+-- fenced by: the task's state, looked at under its lock: a task that is retried meanwhile keeps everything
+-- locks: tasks (skipping locked ones), then what is theirs
+CREATE FUNCTION remove_payloads(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_tasks uuid[] := ARRAY(SELECT t.task_id FROM task t WHERE t.ended_at < v_now - p_older AND t.payload_removed_at IS NULL ORDER BY t.ended_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
+  v_runs uuid[] := ARRAY(SELECT r.run_id FROM run r WHERE r.task_id = ANY (v_tasks));
+  v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
+  v_blobs bytea[];
+BEGIN
+  IF v_tasks = '{}' THEN RETURN 0; END IF;
+  v_blobs := ARRAY(
+    SELECT x.blob FROM result x WHERE x.step_id = ANY (v_steps) AND x.blob IS NOT NULL
+    UNION SELECT x.input_blob FROM step x WHERE x.step_id = ANY (v_steps) AND x.input_blob IS NOT NULL
+    UNION SELECT x.input_blob FROM task x WHERE x.task_id = ANY (v_tasks) AND x.input_blob IS NOT NULL);
+  DELETE FROM result x WHERE x.step_id = ANY (v_steps);
+  UPDATE step x SET input = NULL, input_blob = NULL WHERE x.step_id = ANY (v_steps) AND (x.input IS NOT NULL OR x.input_blob IS NOT NULL);
+  UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
+  INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
+  PERFORM remove_blobs(v_blobs);
+  RETURN cardinality(v_tasks);
+END $$;
+
 -- purpose: the heartbeat of one worker: renew all its leases, record which steps have started, learn which are lost or cancelled
 -- transition: step leased -> running; attempt granted -> running
 -- fenced by: each step's own fence
@@ -2579,6 +2740,9 @@ BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
   IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-TASK-07 a task that is %s is not retried', t.state); END IF;
+  IF t.payload_removed_at IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the input and the results of this task were removed', DETAIL = 'They are kept for a limited time after the end of a task.', HINT = 'submit it anew';
+  END IF;
   v_now := clock();
   INSERT INTO run (tenant_id, run_id, task_id, number, workflow, workflow_version, state, open, retry_of, created_at, updated_at) VALUES (p_tenant, p_run, p_task, t.runs + 1, t.workflow, t.workflow_version, 'created', p_open, t.run_id, v_now, v_now);
   UPDATE task x SET state = 'accepted', version = x.version + 1, run_id = p_run, runs = x.runs + 1, ended_at = NULL, reason = NULL, updated_at = v_now, deadline_at = NULL WHERE x.task_id = p_task;
@@ -2924,6 +3088,19 @@ CREATE FUNCTION tenant_names(p_tenants uuid[]) RETURNS TABLE (tenant_id uuid, na
   SELECT t.tenant_id, t.name FROM tenant t WHERE t.tenant_id = ANY (p_tenants)
 $$;
 
+-- purpose: forget messages that were applied so long ago that no broker delivers them again
+-- transition: none
+-- fenced by: nothing
+-- locks: the inbox's rows
+CREATE FUNCTION trim_inbox(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int;
+BEGIN
+  DELETE FROM inbox i WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM inbox x WHERE x.at < clock() - p_older ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
+
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
 -- transition: run created|running -> cancelling; with outcome cancelled also task accepted|running -> cancelling
 -- fenced by: the caller
@@ -3127,11 +3304,11 @@ CREATE TRIGGER fenced AFTER INSERT ON stanchion.event REFERENCING NEW TABLE AS n
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.attempt REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.event FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.event FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
 
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.barrier_release FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.barrier_release FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('barrier');
 
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.refused_write FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.refused_write FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
 
@@ -3386,8 +3563,6 @@ ALTER TABLE stanchion.worker OWNER TO stanchion_owner;
 ALTER TABLE stanchion.workflow OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.event_default OWNER TO stanchion_owner;
-ALTER TABLE stanchion.event_default ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.event_default FORCE ROW LEVEL SECURITY;
 
 GRANT USAGE ON SCHEMA stanchion TO stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
@@ -3471,6 +3646,16 @@ BEGIN
   END LOOP;
 END $$;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.guard_partition'::regproc::oid::regprocedure); END $$;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.drop_partitions'::regproc::oid::regprocedure); END $$;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_owner;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.authenticate TO stanchion_task_service, stanchion_orchestrator;
@@ -3520,6 +3705,10 @@ GRANT EXECUTE ON FUNCTION stanchion.create_tenant TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.drain_worker'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.drain_worker TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.drop_partitions'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.drop_partitions TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_expansions'::regproc::oid::regprocedure); END $$;
 
@@ -3605,6 +3794,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list
 
 GRANT EXECUTE ON FUNCTION stanchion.list_signing_keys TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.make_partitions TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.nodes_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.nodes_of TO stanchion_orchestrator;
@@ -3685,6 +3878,18 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.rele
 
 GRANT EXECUTE ON FUNCTION stanchion.release_redrive TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_history TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_orphans'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_orphans TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_payloads'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_payloads TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.renew'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.renew TO stanchion_worker;
@@ -3749,6 +3954,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tena
 
 GRANT EXECUTE ON FUNCTION stanchion.tenant_names TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.trim_inbox'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.trim_inbox TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.work_waiting'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.work_waiting TO stanchion_orchestrator;
@@ -3756,6 +3965,9 @@ GRANT EXECUTE ON FUNCTION stanchion.work_waiting TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.worker_seen'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.worker_seen TO stanchion_worker;
+
+SELECT stanchion.guard_partition('event_default');
+SELECT stanchion.make_partitions(2);
 
 RESET search_path;
 RESET check_function_bodies;
