@@ -7,7 +7,7 @@ from stanchion.errors import register_code
 register_code(
     "E-STEP-20",
     "not chosen",
-    status=200,
+    status=422,
     meaning="The step was skipped: another one was chosen, or all that it comes after was skipped.",
     fix="Nothing: that is how the workflow is written.",
 )
@@ -77,14 +77,14 @@ register_code(
 register_code(
     "E-JOIN-23",
     "join decided without it",
-    status=200,
+    status=422,
     meaning="A branch was cancelled since its join had opened, or failed, before it started.",
     fix="rest='finish' lets such branches run.",
 )
 register_code(
     "E-JOIN-24",
     "left out of a join",
-    status=200,
+    status=422,
     meaning="Someone opened the barrier without this failed child.",
     fix="Nothing: the reason stands in the audit.",
 )

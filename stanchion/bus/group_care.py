@@ -36,7 +36,7 @@ class GroupCare:
         self.group = group
         self._restless_since: float | None = None
         # Several members see the same stuck group: they need not all repair it at the same moment.
-        self._patience = settings.session_timeout_ms / 1000 * SESSIONS_TO_REST * random.uniform(1.0, 1.5)  # noqa: S311
+        self._patience = settings.session_timeout_ms / 1000 * SESSIONS_TO_REST * random.uniform(1.0, 1.5)  # noqa: S311 - spreads load, guards nothing
 
     def look(self, consumer: Any) -> None:
         """Called with every poll: notices a group that does not come to rest, and repairs it."""

@@ -28,7 +28,7 @@ def as_commit(offsets: Mapping[Place, int]) -> dict[TopicPartition, OffsetAndMet
     return {TopicPartition(*place): OffsetAndMetadata(offset) for place, offset in offsets.items()}
 
 
-class GroupListener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
+class GroupListener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
     """Tells the owner, and commits what is done of partitions that are given up."""
 
     def __init__(self, owner: Owner, consumer: Any) -> None:

@@ -109,10 +109,10 @@ class _Checker:
         if kind is str:
             return _checked_text(value)
         if value is None or kind is bool:
-            return value  # type: ignore[no-any-return]
+            return value  # type: ignore[no-any-return]  # its type was looked at above
         if kind is int:
             if -limits.INTEGER_MAX <= value <= limits.INTEGER_MAX:
-                return value  # type: ignore[no-any-return]
+                return value  # type: ignore[no-any-return]  # the same
             raise _RefusedError("E-DATA-06", "integer outside ±(2^53-1)", "send it as a text")
         if kind is float:
             if value - value == 0.0:

@@ -38,7 +38,7 @@ class EntryWorker(SimpleWorker):
     def work_once(self, seconds: int) -> bool:
         """Perform the next entry, if one comes within `seconds`; raises redis.RedisError."""
         if not self.connection.exists(self.key):  # at the start, and after Redis was emptied
-            self.register_birth()  # type: ignore[no-untyped-call]
+            self.register_birth()  # type: ignore[no-untyped-call]  # RQ leaves it untyped
         self.heartbeat(PRESENCE_SECONDS)
         if self.should_run_maintenance_tasks:
             self._clean()
@@ -58,7 +58,7 @@ class EntryWorker(SimpleWorker):
     def _clean(self) -> None:
         """RQ's own tidying of its lists. What it can't read there must not keep jobs from running."""
         try:
-            self.clean_registries()  # type: ignore[no-untyped-call]
+            self.clean_registries()  # type: ignore[no-untyped-call]  # RQ leaves it untyped
         except redis.RedisError:
             raise
         except Exception as error:  # noqa: BLE001 - anything may stand in Redis

@@ -43,7 +43,7 @@ class TestArming:
 
     def test_production_ignores_the_environment(self) -> None:
         """A variable left behind must not kill a real service."""
-        arm("step.run=raise", profile="production")
+        arm("sample.run=raise", profile="production")
         hit("sample.run")
 
     @pytest.mark.parametrize(
@@ -52,15 +52,15 @@ class TestArming:
             "step.rum=kill",
             "nothing=kill",
             "sample.run",
-            "step.run=explode",
-            "step.run=sleep",
-            "step.run=kill(5)",
-            "step.run[node]=kill",
-            "step.run=0*kill",
-            "step.run[node=a=kill",
+            "sample.run=explode",
+            "sample.run=sleep",
+            "sample.run=kill(5)",
+            "sample.run[node]=kill",
+            "sample.run=0*kill",
+            "sample.run[node=a=kill",
             "=kill",
-            "step.run=hold",
-            "step.run==kill",
+            "sample.run=hold",
+            "sample.run==kill",
         ],
     )
     def test_what_does_not_exist_is_an_error_at_the_start(self, text: str) -> None:
@@ -90,7 +90,7 @@ class TestArming:
 class TestFiring:
     def test_conditions_compare_the_text_of_the_context(self) -> None:
         """All must match; a missing one does not."""
-        arm("step.run[node=read,idx=7]=raise")
+        arm("sample.run[node=read,idx=7]=raise")
         hit("sample.run", node="read", idx=8)
         hit("sample.run", node="read")
         hit("sample.before_commit", node="read", idx=7)
@@ -99,7 +99,7 @@ class TestFiring:
 
     def test_counts_only_matching_hits_and_fires_once(self) -> None:
         """`2*` is the second, not every second."""
-        arm("step.run[node=read]=2*raise")
+        arm("sample.run[node=read]=2*raise")
         hit("sample.run", node="read")
         hit("sample.run", node="other")
         with pytest.raises(FailpointError):
@@ -108,7 +108,7 @@ class TestFiring:
 
     def test_without_a_count_each_hit_fires(self) -> None:
         """Several rules stand side by side."""
-        arm("step.run=raise; sample.before_commit=raise;")
+        arm("sample.run=raise; sample.before_commit=raise;")
         for _ in range(2):
             with pytest.raises(FailpointError):
                 hit("sample.run")
@@ -117,7 +117,7 @@ class TestFiring:
 
     def test_only_one_of_many_threads_is_the_nth(self) -> None:
         """Counting holds under concurrency."""
-        arm("step.run=50*raise")
+        arm("sample.run=50*raise")
         fired = []
 
         def many() -> None:
@@ -136,7 +136,7 @@ class TestFiring:
 
     def test_each_firing_leaves_one_line(self, tmp_path: Path) -> None:
         """The test that armed it can count."""
-        arm("step.run=sleep(1)", tmp_path / "deep" / "folder")
+        arm("sample.run=sleep(1)", tmp_path / "deep" / "folder")
         hit("sample.run", node="read", idx=7)
         hit("sample.run", node="a\nb")
         lines = [json.loads(line) for line in (tmp_path / "deep" / "folder" / "fired.log").read_text().splitlines()]
@@ -145,10 +145,10 @@ class TestFiring:
 
     def test_hold_waits_for_its_release(self, tmp_path: Path) -> None:
         """It says that it is held, and by which process."""
-        arm("step.run=hold", tmp_path)
+        arm("sample.run=hold", tmp_path)
         held = threading.Thread(target=hit, args=("sample.run",), daemon=True)
         held.start()
-        mark = tmp_path / f"step.run.{os.getpid()}.held"
+        mark = tmp_path / f"sample.run.{os.getpid()}.held"
         deadline = Deadline(10)
         while not mark.exists():
             assert not deadline.passed
@@ -163,7 +163,7 @@ class TestFiring:
     ) -> None:
         """A test that died must not leave a process behind for ever."""
         monkeypatch.setattr(failpoints, "HOLD_SECONDS_MAX", 0.05)
-        arm("step.run=hold", tmp_path)
+        arm("sample.run=hold", tmp_path)
         with pytest.raises(FailpointError, match="never released"):
             hit("sample.run")
 
