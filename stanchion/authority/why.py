@@ -28,6 +28,31 @@ _TASK, _RUN, _STEP = tables.task.c, tables.run.c, tables.step.c
 _BARRIER, _ATTEMPT, _TIMER = tables.barrier.c, tables.attempt.c, tables.timer.c
 _READY, _WORKER = tables.ready.c, tables.worker.c
 
+# By name: a column that a later release adds must not be asked of an earlier schema.
+_TASK_SHOWN = [_TASK[name] for name in ("task_id", "run_id", "state", "deadline_at")]
+_RUN_SHOWN = [
+    _RUN[name] for name in ("run_id", "task_id", "state", "outcome", "reason", "paused_at", "updated_at", "ended_at")
+]
+_STEP_SHOWN = [_STEP[name] for name in ("step_id", "run_id", "node", "state", "waits", "updated_at")]
+_BARRIER_SHOWN = [
+    _BARRIER[name]
+    for name in (
+        "barrier_id",
+        "run_id",
+        "node",
+        "kind",
+        "rule",
+        "need",
+        "expected",
+        "failed",
+        "skipped",
+        "on_failed",
+        "state",
+        "deadline_at",
+        "created_at",
+    )
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Why:
@@ -89,25 +114,25 @@ class _Look:
     # --- what was asked about ---
 
     def task(self, task_id: UUID) -> Why | None:
-        found = self.rows(select(*_TASK).where(_TASK.task_id == task_id))
+        found = self.rows(select(*_TASK_SHOWN).where(_TASK.task_id == task_id))
         if not found:
             return None
         task = found[0]
         return Why("task", task_id, task_id, task["state"], self._of_run(task, task["run_id"]))
 
     def run(self, run_id: UUID) -> Why | None:
-        found = self.rows(select(*_RUN).where(_RUN.run_id == run_id))
+        found = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == run_id))
         if not found:
             return None
-        task = self.rows(select(*_TASK).where(_TASK.task_id == found[0]["task_id"]))[0]
+        task = self.rows(select(*_TASK_SHOWN).where(_TASK.task_id == found[0]["task_id"]))[0]
         return Why("run", run_id, task["task_id"], found[0]["state"], self._of_run(task, run_id))
 
     def step(self, step_id: UUID) -> Why | None:
-        found = self.rows(select(*_STEP).where(_STEP.step_id == step_id))
+        found = self.rows(select(*_STEP_SHOWN).where(_STEP.step_id == step_id))
         if not found:
             return None
         step = found[0]
-        run = self.rows(select(*_RUN).where(_RUN.run_id == step["run_id"]))[0]
+        run = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == step["run_id"]))[0]
         this = _STEP.step_id == step_id
         reasons: list[Reason] = []
         if step["state"] in ("pending", "ready", "retry_wait", "leased", "running", "waiting"):
@@ -125,10 +150,10 @@ class _Look:
         return Why("step", step_id, run["task_id"], step["state"], _ordered(reasons))
 
     def barrier(self, barrier_id: UUID) -> Why | None:
-        found = self.rows(select(*_BARRIER).where(_BARRIER.barrier_id == barrier_id))
+        found = self.rows(select(*_BARRIER_SHOWN).where(_BARRIER.barrier_id == barrier_id))
         if not found:
             return None
-        run = self.rows(select(*_RUN).where(_RUN.run_id == found[0]["run_id"]))[0]
+        run = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == found[0]["run_id"]))[0]
         reasons = self._barriers(run, _BARRIER.barrier_id == barrier_id)
         if found[0]["state"] == "waiting":
             reasons += _paused(run)
@@ -137,7 +162,7 @@ class _Look:
     # --- what can hold a run ---
 
     def _of_run(self, task: Row, run_id: UUID) -> list[Reason]:
-        run = self.rows(select(*_RUN).where(_RUN.run_id == run_id))[0]
+        run = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == run_id))[0]
         if run["ended_at"] is not None:
             return _ended(task, run)
         mine = _STEP.run_id == run_id
@@ -279,7 +304,7 @@ class _Look:
             .scalar_subquery()
         )
         found = self.rows(
-            select(*_BARRIER, arrived_at_barrier().label("arrived"), failed.label("holding"))
+            select(*_BARRIER_SHOWN, arrived_at_barrier().label("arrived"), failed.label("holding"))
             .where(which, _BARRIER.state == "waiting", _BARRIER.step_id.is_not(None))
             .order_by(_BARRIER.kind.desc(), _BARRIER.barrier_id)
             .limit(SHOWN)

@@ -162,10 +162,10 @@ class Hand:
         if bad := [lease for lease, _ in outcomes if lease.step_id not in good]:
             self.fail(bad)
 
-    def run(self, results: Callable[[Lease], Any], rounds: int = 50) -> None:
-        """Work until nothing is ready; a result that is an exception is a final failure."""
+    def run(self, results: Callable[[Lease], Any], of: Any = None, rounds: int = 50) -> None:
+        """Work (on the task `of`) until nothing is ready; a result that is an exception is a final failure."""
         for _ in range(rounds):
-            leases = self.lease()
+            leases = self.lease() if of is None else self.lease_of(of)
             if not leases:
                 self.sweep()
                 return
