@@ -367,7 +367,7 @@ outbox = Table(
 outbox_partition = Table(
     "outbox_partition",
     metadata,
-    Column("part", SmallInteger, nullable=False),
+    Column("part", SmallInteger, nullable=False, autoincrement=False),
     Column("owner", Uuid),
     Column("fence", BigInteger, nullable=False, server_default="0"),
     at("lease_until"),

@@ -258,7 +258,7 @@ CREATE TABLE stanchion.outbox (
  WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000);
 
 CREATE TABLE stanchion.outbox_partition (
-	part SMALLSERIAL NOT NULL,
+	part SMALLINT NOT NULL,
 	owner UUID,
 	fence BIGINT DEFAULT '0' NOT NULL,
 	lease_until TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
@@ -2105,6 +2105,41 @@ BEGIN
   UPDATE result r SET late = true WHERE r.step_id = ANY (v_late) AND NOT r.late;
 END $$;
 
+-- purpose: joins of live runs whose counts are not those of their branches, among the next ones that have waited for so long; one snapshot sees both, so it takes no locks
+-- transition: none
+-- fenced by: nothing: recount_barrier looks again, under locks
+-- locks: none
+CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int, OUT o_last uuid, OUT o_looked int, OUT o_wrong uuid[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH w AS MATERIALIZED (
+    SELECT b.barrier_id, b.kind, b.state, b.run_id, b.created_at FROM barrier b WHERE b.barrier_id > p_after ORDER BY b.barrier_id LIMIT p_limit
+  ), k AS (
+    SELECT b AS b FROM w JOIN barrier b ON b.barrier_id = w.barrier_id
+    WHERE w.kind = 'gather' AND w.state = 'waiting' AND w.created_at < clock() - p_older AND EXISTS (SELECT FROM run r WHERE r.run_id = w.run_id AND r.state IN ('created', 'running'))
+  ), c AS (
+    SELECT (k.b).barrier_id, k.b, x.* FROM k, LATERAL (
+      SELECT coalesce(sum(s.ok), 0) AS ok, coalesce(sum(s.bad), 0) AS bad, coalesce(sum(s.skipped), 0) AS skipped, count(*) FILTER (WHERE s.remaining > 0) AS slots_left,
+        bool_or(s.remaining <> coalesce((SELECT l.remaining FROM barrier_slot l WHERE l.barrier_id = (k.b).barrier_id AND l.slot = s.slot), s.remaining)) AS wrong FROM slots_of(k.b) s) x
+  )
+  SELECT (SELECT w.barrier_id FROM w ORDER BY w.barrier_id DESC LIMIT 1), (SELECT count(*)::int FROM k),
+    ARRAY(SELECT c.barrier_id FROM c WHERE CASE WHEN (c.b).slots > 0 THEN c.wrong OR (c.b).slots_left <> c.slots_left OR (c.b).failed <> c.bad OR (c.b).skipped <> c.skipped
+      ELSE ((c.b).succeeded, (c.b).failed, (c.b).skipped) <> (c.ok, c.bad, c.skipped) END)
+$$;
+
+-- purpose: the next parked messages that a bulk redrive is about, oldest first, with their bytes: those that were parked before it was asked for, so that one which comes back is not sent for ever
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION next_redrives(p_key text, p_tenant uuid, p_after uuid, p_limit int)
+RETURNS TABLE (dead_letter_id uuid, topic text, partition int, "offset" bigint, key bytea, value bytea, headers jsonb, code text, reason text, at timestamptz, redriven_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT d.dead_letter_id, d.topic, d.partition, d."offset", d.key, d.value, d.headers, d.code, d.reason, d.at, d.redriven_at
+  FROM maintenance_job j JOIN dead_letter d ON d.tenant_id IS NOT DISTINCT FROM nullif(p_tenant, '00000000-0000-0000-0000-000000000000')
+  WHERE j.kind = 'redrive' AND j.key = p_key AND j.tenant_id = p_tenant AND d.dead_letter_id > p_after AND d.redriven_at IS NULL
+    AND d.at <= least(j.created_at, (j.request->>'before')::timestamptz) AND (j.request->>'code' IS NULL OR d.code = j.request->>'code')
+    AND (j.request->>'topic' IS NULL OR d.topic = j.request->>'topic' OR d.topic = 'outbox:' || (j.request->>'topic'))
+  ORDER BY d.dead_letter_id LIMIT p_limit
+$$;
+
 -- purpose: which node each of these steps is
 -- transition: none
 -- fenced by: nothing
@@ -2122,6 +2157,27 @@ CREATE FUNCTION note_durations(p_workflows text[], p_versions int[], p_nodes tex
   SELECT x.w, x.v, x.n, x.m, x.s FROM unnest(p_workflows, p_versions, p_nodes, p_means_ms, p_samples) x(w, v, n, m, s) ORDER BY 1, 2, 3
   ON CONFLICT (workflow, version, node) DO UPDATE SET mean_ms = (n.mean_ms * 3 + excluded.mean_ms) / 4, samples = n.samples + excluded.samples, updated_at = clock()
 $$;
+
+-- purpose: parked messages that a bulk redrive has sent; those that the relay had parked go back into the outbox here. NULL: another worker has the job
+-- transition: none
+-- fenced by: the job's fence, and redriven_at: each once
+-- locks: the job, then the letters by id
+CREATE FUNCTION note_redriven(p_key text, p_tenant uuid, p_fence bigint, p_ids uuid[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int;
+BEGIN
+  PERFORM FROM maintenance_job j WHERE j.kind = 'redrive' AND j.key = p_key AND j.tenant_id = p_tenant AND j.fence = p_fence AND j.state = 'running' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  PERFORM FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) ORDER BY d.dead_letter_id FOR NO KEY UPDATE;
+  WITH u AS (
+    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.*
+  ), o AS (
+    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
+    SELECT u.partition, coalesce(u.tenant_id, p_tenant), substr(u.topic, 8), convert_from(u.key, 'UTF8'), u.headers->0->>1, convert_from(u.value, 'UTF8') FROM u WHERE u.topic LIKE 'outbox:%' ORDER BY u."offset"
+  )
+  SELECT count(*)::int INTO v_n FROM u;
+  RETURN v_n;
+END $$;
 
 -- purpose: offer what waits behind a full window, by priority, then age; and offer again what nobody leased
 -- transition: none: readiness is the fact, an offer only a hint
@@ -2384,26 +2440,36 @@ BEGIN
   PERFORM spread(v_arrivals, v_dead, v_after);
 END $$;
 
--- purpose: what a barrier's counts should be, from its children; a maintenance check and the repair of a counter that was damaged by hand
--- transition: none
--- fenced by: nothing; it reports, and sets only slots of a barrier that still waits
--- locks: slots, then the barrier
-CREATE FUNCTION recount_barrier(p_barrier uuid, p_repair boolean) RETURNS TABLE (slot int, stored int, counted int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-#variable_conflict use_column
+-- purpose: set a waiting join's counts to what its branches say, after a counter was damaged from outside; then decide it, as an arrival would have
+-- transition: those of decide_barrier
+-- fenced by: the join's state; what has settled is counted under the locks that every arrival takes
+-- locks: slots, the barrier, then those of any arrival
+CREATE FUNCTION recount_barrier(p_barrier uuid) RETURNS jsonb LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
+  v_before jsonb;
+  v_after jsonb;
+  c record;
+  d record;
 BEGIN
   PERFORM FROM barrier_slot l WHERE l.barrier_id = p_barrier ORDER BY l.slot FOR NO KEY UPDATE;
-  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.slots > 0 FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RETURN; END IF;
-  RETURN QUERY WITH n AS (
-    SELECT (i / 64) % 16 AS slot, count(*)::int AS n FROM generate_series(0, b.expected - 1) i
-    WHERE NOT EXISTS (SELECT FROM step s WHERE s.fan_id = b.fan_id AND s.idx = i AND p_barrier = ANY (s.feeds)
-      AND (s.state IN ('succeeded', 'skipped', 'cancelled') OR (s.state = 'failed' AND b.on_failed <> 'hold')) AND s.replaced_by IS NULL) GROUP BY 1
-  ), f AS (
-    UPDATE barrier_slot l SET remaining = coalesce((SELECT n.n FROM n WHERE n.slot = l.slot), 0) WHERE p_repair AND b.state = 'waiting' AND l.barrier_id = p_barrier AND l.remaining <> coalesce((SELECT n.n FROM n WHERE n.slot = l.slot), 0)
-  )
-  SELECT l.slot::int, l.remaining, coalesce((SELECT n.n FROM n WHERE n.slot = l.slot), 0) FROM barrier_slot l WHERE l.barrier_id = p_barrier AND l.remaining <> coalesce((SELECT n.n FROM n WHERE n.slot = l.slot), 0);
+  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.state = 'waiting' AND x.kind = 'gather' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  SELECT jsonb_build_object('counts', jsonb_build_array(b.succeeded, b.failed, b.skipped), 'slots_left', b.slots_left, 'left', coalesce(sum(l.remaining), 0)) INTO v_before FROM barrier_slot l WHERE l.barrier_id = p_barrier;
+  IF b.slots > 0 THEN
+    UPDATE barrier_slot l SET remaining = x.remaining FROM slots_of(b) x WHERE l.barrier_id = p_barrier AND l.slot = x.slot AND l.remaining <> x.remaining;
+  END IF;
+  SELECT coalesce(sum(x.ok), 0)::int AS ok, coalesce(sum(x.bad), 0)::int AS bad, coalesce(sum(x.skipped), 0)::int AS skipped, count(*) FILTER (WHERE x.remaining > 0)::int AS slots_left INTO c FROM slots_of(b) x;
+  UPDATE barrier x SET failed = c.bad, skipped = c.skipped, slots_left = CASE WHEN x.slots > 0 THEN c.slots_left ELSE 0 END,
+    succeeded = CASE WHEN x.slots = 0 OR c.slots_left = 0 THEN c.ok ELSE 0 END
+  WHERE x.barrier_id = p_barrier RETURNING * INTO b;
+  SELECT jsonb_build_object('counts', jsonb_build_array(b.succeeded, b.failed, b.skipped), 'slots_left', b.slots_left, 'left', coalesce(sum(l.remaining), 0)) INTO v_after FROM barrier_slot l WHERE l.barrier_id = p_barrier;
+  IF v_before = v_after THEN RETURN NULL; END IF;
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
+  SELECT * INTO d FROM decide_barrier(b, '{}');
+  IF d.o_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[d.o_ready]); END IF;
+  PERFORM spread(d.o_arrivals, d.o_skipped, d.o_after);
+  RETURN jsonb_build_object('before', v_before, 'after', v_after);
 END $$;
 
 -- purpose: keep what a stale writer tried: it changed nothing, and it is on record; who only asks again, since the answer got lost, is told that it was done
@@ -2844,6 +2910,21 @@ BEGIN
   o_after := v_counts || o_after;
   o_skipped := s.step_id || o_skipped;
 END $$;
+
+-- purpose: what has settled of the branches that a join waits for, a slot; the slot of a branch is fixed by its index
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION slots_of(b barrier) RETURNS TABLE (slot int, ok int, bad int, skipped int, remaining int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT c.slot, coalesce(x.ok, 0), coalesce(x.bad, 0), coalesce(x.skipped, 0), c.capacity - coalesce(x.ok + x.bad + x.skipped, 0)
+  FROM (SELECT (i / 64) % 16 AS slot, count(*)::int AS capacity FROM generate_series(0, b.expected - 1) i GROUP BY 1) c
+  LEFT JOIN (
+    SELECT (s.idx / 64) % 16 AS slot, (count(*) FILTER (WHERE s.state = 'succeeded'))::int AS ok,
+      (count(*) FILTER (WHERE s.state = 'failed' OR (s.state = 'skipped' AND s.spoiled)))::int AS bad,
+      (count(*) FILTER (WHERE s.state = 'cancelled' OR (s.state = 'skipped' AND NOT s.spoiled)))::int AS skipped
+    FROM step s WHERE s.fan_id = b.fan_id AND b.barrier_id = ANY (s.feeds) AND s.replaced_by IS NULL GROUP BY 1
+  ) x ON x.slot = c.slot
+$$;
 
 -- purpose: let settled steps arrive and do what follows: offer what became ready, then conclude what concerns the runs
 -- transition: those of arrive and conclude
@@ -3798,6 +3879,14 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.make
 
 GRANT EXECUTE ON FUNCTION stanchion.make_partitions TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.miscounted_barriers'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.miscounted_barriers TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next_redrives'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.next_redrives TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.nodes_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.nodes_of TO stanchion_orchestrator;
@@ -3805,6 +3894,10 @@ GRANT EXECUTE ON FUNCTION stanchion.nodes_of TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_durations'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.note_durations TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_redriven'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.note_redriven TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.offer_ready'::regproc::oid::regprocedure); END $$;
 
@@ -3852,7 +3945,7 @@ GRANT EXECUTE ON FUNCTION stanchion.reap TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.recount_barrier'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.recount_barrier TO stanchion_orchestrator;
+GRANT EXECUTE ON FUNCTION stanchion.recount_barrier TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.register_workflow'::regproc::oid::regprocedure); END $$;
 
