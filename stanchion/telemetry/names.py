@@ -87,6 +87,7 @@ LogEvent = Literal[
     # --- maintenance ---
     "maintenance.job_done",  # a job of the maintenance queue ended
     "maintenance.job_failed",  # it failed; it is derived again
+    "maintenance.recounted",  # a join counted wrong and was set right: something had damaged it
     "maintenance.job_lost",  # another worker has it now; this one stopped
     "maintenance.entry_refused",  # something in the queue that we did not put there
     "maintenance.redis_away",  # Redis does not answer: jobs wait

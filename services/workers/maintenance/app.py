@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import partial
 from threading import Event
 
-from stanchion.authority.maintenance import Maintenance
+from stanchion.authority.bulk_redrive import BulkRedrive
+from stanchion.authority.maintenance import REDRIVE, Maintenance
+from stanchion.authority.recounts import Recounts
+from stanchion.authority.retention import Retention
+from stanchion.bus.producer import Producer
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
 from stanchion.runtime.hints import Hints
@@ -41,7 +46,9 @@ def assembled(settings: MaintenanceSettings) -> Service:
     service = Service(settings.SERVICE, drain_seconds=settings.drain_seconds)
     hints = service.add(Hints(redis_url))
     link = service.add(RedisLink(redis_url, strict=settings.profile != "dev" and not settings.allow_eviction))
-    performer = service.add(Performer(maintenance, works(settings, maintenance), settings.job_lease_seconds))
+    producer = service.add(Producer(settings.kafka))
+    work = works(settings, maintenance, database, producer)
+    performer = service.add(Performer(maintenance, work, settings.job_lease_seconds))
     runner = QueueRunner(link, settings.queue, performer.perform, settings.instance)
     planner = Planner(maintenance, link, settings.queue, periods(settings), settings.plan_seconds)
     wake = hints.subscribe(["maintenance"], Event())
@@ -56,9 +63,24 @@ def assembled(settings: MaintenanceSettings) -> Service:
 
 def periods(settings: MaintenanceSettings) -> dict[str, int]:
     """How often each job comes that nobody asks for, in seconds."""
-    return {"tidy": settings.tidy_every_seconds}
+    return {
+        "partitions": settings.partitions_every_seconds,
+        "retention": settings.retention_every_seconds,
+        "recount": settings.recount_every_seconds,
+        "tidy": settings.tidy_every_seconds,
+    }
 
 
-def works(settings: MaintenanceSettings, maintenance: Maintenance) -> dict[str, Work]:
+def works(
+    settings: MaintenanceSettings, maintenance: Maintenance, database: Database, producer: Producer
+) -> dict[str, Work]:
     """What is done for each kind of job."""
-    return {"tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds)}
+    retention = Retention(database)
+    days = timedelta(days=settings.payload_days), timedelta(days=settings.history_days)
+    return {
+        "partitions": partial(jobs.partitions, retention),
+        "retention": jobs.Retaining(retention, *days),
+        "recount": jobs.Recounting(Recounts(database), timedelta(seconds=settings.recount_after_seconds)),
+        "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds),
+        REDRIVE: jobs.Redriving(BulkRedrive(database), producer),
+    }

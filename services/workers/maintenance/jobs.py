@@ -1,16 +1,144 @@
-"""The jobs by their kinds, each as one bounded part: it goes on from what the last part recorded."""
+"""The jobs by their kinds. Each call is one bounded part, which goes on from what the last one recorded."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+from stanchion.authority.bulk_redrive import BulkRedrive
+from stanchion.authority.dead_letters import OUTBOX, Kept
 from stanchion.authority.maintenance import Job, Maintenance
+from stanchion.authority.recounts import Recounts
+from stanchion.authority.retention import Retention
+from stanchion.bus.messages import Message
+from stanchion.errors import Rejected, Unavailable
+from stanchion.runtime.logging import get_logger
 
 from .performer import Part
 
-TIDY_ROWS = 1_000
+TIDY_ROWS: Final = 1_000
+RECOUNT_ROWS: Final = 500
+REDRIVE_LETTERS: Final = 200
+FIRST: Final = UUID(int=0)
+STAGES: Final = ("payloads", "history", "orphans", "inbox", "months")
+"""Payloads before history, history before the months of its events."""
+
+log = get_logger()
 
 
 def tidy(maintenance: Maintenance, after_seconds: int, job: Job) -> Part:
     """Remove the rows of maintenance jobs that ended long ago."""
     removed = maintenance.forget(after_seconds, TIDY_ROWS)
-    total = int(job.result.get("removed", 0)) + removed
-    return Part({"removed": total}, more=removed == TIDY_ROWS)
+    return Part(_added(job.result, removed=removed), more=removed == TIDY_ROWS)
+
+
+def partitions(retention: Retention, job: Job) -> Part:
+    """Make the partitions of the months to come."""
+    return Part(job.result | {"made": retention.make_partitions()})
+
+
+@dataclass(frozen=True, slots=True)
+class Retaining:
+    """Removes what was kept for its time, one stage after the other."""
+
+    retention: Retention
+    payloads: timedelta
+    history: timedelta
+
+    def __call__(self, job: Job) -> Part:
+        """A chunk of the stage that is on."""
+        stage = int(job.result.get("stage", 0))
+        name = STAGES[stage]
+        removed = getattr(self, f"_{name}")()
+        counted = _added({name: 0} | job.result, **{name: removed}) | {"stage": stage + (0 if removed else 1)}
+        return Part(counted, more=counted["stage"] < len(STAGES))
+
+    def _payloads(self) -> int:
+        return self.retention.remove_payloads(self.payloads)
+
+    def _history(self) -> int:
+        return self.retention.remove_history(self.history)
+
+    def _orphans(self) -> int:
+        return self.retention.remove_orphans()
+
+    def _inbox(self) -> int:
+        return self.retention.trim_inbox()
+
+    def _months(self) -> int:
+        return len(self.retention.drop_partitions(self.history))
+
+
+@dataclass(frozen=True, slots=True)
+class Recounting:
+    """Compares the counts of joins that have waited for long with their branches, and repairs what differs."""
+
+    recounts: Recounts
+    older: timedelta
+
+    def __call__(self, job: Job) -> Part:
+        """The next joins, in the order of their birth."""
+        found = self.recounts.look(UUID(job.result.get("last", str(FIRST))), self.older, RECOUNT_ROWS)
+        repaired = 0
+        for barrier_id in found.wrong:
+            if (changed := self.recounts.repair(barrier_id)) is not None:
+                repaired += 1
+                log.error("maintenance.recounted", barrier_id=str(barrier_id), **changed)
+        result = _added(job.result, looked=found.waiting, repaired=repaired)
+        return Part(result if found.last is None else result | {"last": str(found.last)}, more=found.last is not None)
+
+
+class Sender(Protocol):
+    """What sends messages: None for one that is stored, else why it is not."""
+
+    def send_all(self, messages: list[Message]) -> list[Exception | None]:
+        """Send all and wait for the acknowledgements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redriving:
+    """Sends dead letters to their topics again, at the rate that was asked for, then records them as sent.
+
+    A crash in between sends some twice: they carry the ids that they came with, so whoever reads them knows.
+    """
+
+    letters: BulkRedrive
+    producer: Sender
+
+    def __call__(self, job: Job) -> Part:
+        """The next letters."""
+        rate = int(job.request.get("rate", 1))
+        size = min(REDRIVE_LETTERS, max(1, rate // 2))
+        found = self.letters.next(job, UUID(job.result.get("last", str(FIRST))), size)
+        if not found:
+            return Part(_added(job.result, sent=0, skipped=0))
+        sent, refused = self._send(found)
+        if self.letters.note(job, sent) is None:
+            return Part(job.result)  # another worker has the job, and the performer will learn it
+        reasons = _added(job.result.get("reasons", {}), **refused)
+        counted = _added(job.result, sent=len(sent), skipped=len(found) - len(sent))
+        result = counted | {"last": str(found[-1].dead_letter_id), "reasons": reasons}
+        return Part(result, more=True, wait_seconds=len(found) / rate)
+
+    def _send(self, found: list[Kept]) -> tuple[list[UUID], dict[str, int]]:
+        sent = [kept.dead_letter_id for kept in found if kept.whole and kept.topic.startswith(OUTBOX)]
+        there = [kept for kept in found if kept.whole and not kept.topic.startswith(OUTBOX)]
+        refused: dict[str, int] = {}
+        if cut := len(found) - len(sent) - len(there):
+            refused["E-DEAD-01"] = cut
+        outcomes = self.producer.send_all([kept.message() for kept in there]) if there else []
+        for kept, outcome in zip(there, outcomes, strict=True):
+            if outcome is None:
+                sent.append(kept.dead_letter_id)
+            elif isinstance(outcome, Rejected):
+                refused = _added(refused, **{outcome.code: 1})
+            else:
+                raise outcome if isinstance(outcome, Unavailable) else Unavailable("E-NET-04", str(outcome))
+        return sent, refused
+
+
+def _added(counts: dict[str, Any], **more: int) -> dict[str, Any]:
+    """The counts, with more added to some of them."""
+    return counts | {name: int(counts.get(name, 0)) + count for name, count in more.items()}

@@ -21,6 +21,7 @@ from stanchion.runtime.redaction import redact_text
 CLAIMED = failpoints.declare("maintenance.claimed", "a maintenance job is claimed; nothing of it is done yet")
 WORKED = failpoints.declare("maintenance.worked", "a part of a maintenance job is done; nobody has recorded it")
 
+PAUSE_SECONDS = 2.0  # a shorter pause between two parts is waited for, a longer one gives the job back
 AGAIN_SECONDS = 5.0  # after something outside was away
 FAILED_MS = 60_000  # after a failure; after so many in a row (`maintenance.TRIES`) it is given up
 
@@ -108,10 +109,11 @@ class Performer:
             part = work(job)
             failpoints.hit(WORKED, kind=job.kind)
             job = job._replace(result=part.result)
-            if not part.more or part.wait_seconds > 0 or budget.passed or self._stopping.is_set():
+            if not part.more or part.wait_seconds > PAUSE_SECONDS or budget.passed or self._stopping.is_set():
                 return job, part
             if not self.maintenance.keep(job, part.result, self._lease_ms):
                 return job, part
+            self._stopping.wait(part.wait_seconds)
 
     def _failed(self, job: Job, error: Exception) -> None:
         state = self.maintenance.finish(job, "failed", job.result | {"error": _named(error)}, FAILED_MS)

@@ -21,6 +21,10 @@ class MaintenanceSettings(ServiceSettings):
 
     plan_seconds: float = Field(default=5.0, ge=0.05, le=60)  # between two looks for what is due
     job_lease_seconds: float = Field(default=90.0, ge=1)  # silence after which another worker takes a job over
+    retention_every_seconds: int = Field(default=3_600, ge=1)  # how often it is looked for what was kept long enough
+    payload_days: float = Field(default=30.0, ge=0)  # how long inputs and results stay after the end of their task
+    history_days: float = Field(default=365.0, ge=0)  # how long states, attempts and events stay
+    partitions_every_seconds: int = Field(default=21_600, ge=1)  # how often the months to come are prepared
     recount_every_seconds: int = Field(default=3_600, ge=1)  # how often the counts of waiting joins are checked
     recount_after_seconds: int = Field(default=600, ge=0)  # a join that is younger is left alone
     tidy_every_seconds: int = Field(default=3_600, ge=1)  # how often the rows of old maintenance jobs are removed
@@ -35,6 +39,17 @@ class MaintenanceSettings(ServiceSettings):
                 "STANCHION_REDIS_URL: a maintenance worker needs Redis or Valkey for its queue",
                 where="environment, STANCHION_CONFIG or flags",
                 fix="set it, e.g. redis://127.0.0.1:6379/0",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _payloads_go_first(self) -> Self:
+        if self.history_days < self.payload_days:
+            raise Unprocessable(
+                "E-CONF-02",
+                f"history_days is {self.history_days:g}, and payload_days {self.payload_days:g}",
+                why="payloads are removed before the history that names them",
+                fix="set STANCHION_HISTORY_DAYS to as many days or more",
             )
         return self
 
