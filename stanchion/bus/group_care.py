@@ -1,12 +1,16 @@
-"""Care for consumer groups of the embedded broker, whose coordinator has two faults (Tansu 0.6).
+"""Care for the membership in a consumer group, where the client library or the embedded broker drops the thread.
 
-A leader that leaves while another member joins stays the leader: nobody hands out partitions any more, and the group is
-stuck for good, for members that come later too. So before a member leaves it asks whether a join is under way, and then
-finishes it first; if that takes too long it vanishes without a word, which the broker handles well, by the session's end.
+The library (kafka-python 3.0) can forget that it is joining: when metadata changes, it begins to join again, and if that
+outlasts one poll while the metadata turns out to fit after all, no later poll takes the answer. The member then waits
+for ever, with its heartbeats off, and burns a core. So after each poll a member that is joining and has forgotten why is
+told to.
 
-The gap between the question and the leave is a millisecond, and members that are killed ask nothing: a group that has
-not come to rest for a long time is deleted and given its offsets back. On Apache Kafka none of this is done: it leaves
-groups in order, and `fragile_groups` is off.
+The embedded broker (Tansu 0.6) keeps a leader that left while another member was joining: nobody hands out partitions
+any more, and the group is stuck for good, for members that come later too. So before a member leaves it asks whether a
+join is under way, and then finishes it first; if that takes too long it vanishes without a word, which the broker
+handles well, by the session's end. The gap between the question and the leave is a millisecond: a group that has not
+come to rest for a long time all the same is deleted and given its offsets back. `fragile_groups` is off in production,
+where Apache Kafka leaves groups in order.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ log = get_logger()
 
 
 class GroupCare:
-    """For one consumer; does nothing but a plain close unless the settings say `fragile_groups`."""
+    """For one consumer, on its own thread."""
 
     def __init__(self, settings: KafkaSettings, group: str) -> None:
         self.settings = settings
@@ -39,12 +43,15 @@ class GroupCare:
         self._patience = settings.session_timeout_ms / 1000 * SESSIONS_TO_REST * random.uniform(1.0, 1.5)  # noqa: S311 - spreads load, guards nothing
 
     def look(self, consumer: Any) -> None:
-        """Called with every poll: notices a group that does not come to rest, and repairs it."""
-        if not self.settings.fragile_groups:
-            return
+        """Called after every poll: notices a join that was forgotten, and a group that does not come to rest."""
         if consumer.group_metadata().state is not MemberState.REBALANCING:
             self._restless_since = None
-        elif self._restless_since is None:
+            return
+        if not consumer._coordinator.need_rejoin():
+            consumer._coordinator.request_rejoin()
+        if not self.settings.fragile_groups:
+            return
+        if self._restless_since is None:
             self._restless_since = monotonic()
         elif monotonic() - self._restless_since > self._patience:
             self._restless_since = None
