@@ -9,7 +9,7 @@ import plain_yaml
 import pytest
 from docs_kit import CHECKOUT
 
-from stanchion.db import grants
+from stanchion.cli.launches import LOGINS
 from stanchion.runtime.homes import SERVICES
 from stanchion.testing.reference.settings_page import OTHERS, service_settings
 
@@ -17,13 +17,6 @@ DEPLOY = CHECKOUT / "deploy"
 COMPOSE: dict[str, Any] = plain_yaml.load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
 PARTS: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = {name: part for name, part in PARTS.items() if str(part.get("command", "")).startswith("['serve'")}
-LOGINS = {
-    "task-service": grants.TASK_SERVICE,
-    "orchestrator": grants.ORCHESTRATOR,
-    "outbox-relay": grants.RELAY,
-    "worker": grants.WORKER,
-    "maintenance": grants.ORCHESTRATOR,
-}
 
 
 def test_every_service_is_there() -> None:
