@@ -175,7 +175,7 @@ async def racer(ctx: Ctx, number: int) -> int:
 async def winner(ctx: Ctx, numbers: Results[int]) -> int:
     """Opens early, so that what is left must be swept."""
     note(ctx)
-    return len(list(numbers))
+    return min(len(list(numbers)), 1)  # several may arrive in one transaction
 
 
 # -- small ones --
@@ -218,6 +218,27 @@ async def never(ctx: Ctx, number: int) -> int:
     """Not reached."""
     note(ctx)
     return number
+
+
+second = Workflow("fault_second")
+
+
+@second.step(retries=RETRIES)
+async def prepare(ctx: Ctx) -> int:
+    """Succeeds, and is taken over by the second run."""
+    note(ctx)
+    return 1
+
+
+@second.step(after=prepare, retries=0)
+async def try_it(ctx: Ctx, number: int) -> int:
+    """Fails for good in the first run of its task."""
+    note(ctx)
+    mark = Path(os.environ[FOLDER_VARIABLE]) / f"{ctx.task_id}.first"
+    if not mark.exists():
+        mark.touch()
+        raise ValueError("the first run fails")
+    return number + 1
 
 
 held = Workflow("fault_held")

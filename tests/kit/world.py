@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stanchion.cli.service_process import ServiceProcess
+    from stanchion.workflow import Workflow
 
 T = TypeVar("T")
 
@@ -80,6 +81,7 @@ class World:
         self.said: list[str] = []
         self.stack = Stack(root / "stack", env=env, say=self._heard, **options)
         self.tasks: list[Task] = []
+        self.owned: set[str] = set()  # services that somebody else starts again
         self._revive = revive
         self._ending = threading.Event()
         self._reviver = threading.Thread(target=self._keep_alive, name="reviver", daemon=True)
@@ -102,6 +104,8 @@ class World:
             self._reviver.join()
         for service in self.stack.services:
             service.thaw()
+        if self._database is not None:
+            self._database.close()
         self.stack.stop()
 
     def _heard(self, line: str) -> None:
@@ -109,7 +113,7 @@ class World:
 
     def _keep_alive(self) -> None:
         while not self._ending.wait(0.05):
-            for service in self.stack.services:
+            for service in [one for one in self.stack.services if one.name not in self.owned]:
                 with service.hold():
                     if service.wanted and service.record is not None and not service.is_running():
                         service.launch()
@@ -154,9 +158,7 @@ class World:
         self, wanted: Iterable[tuple[str, Mapping[str, Any]]], key: str | None = None, version: int | None = None
     ) -> list[Task]:
         """Submit several in one transaction."""
-        if self._database is None:
-            self._database = Database(login_url(self.database_url, TASK_SERVICE), name="test")
-        database = self._database
+        database = self._tasks()
         tenant = self.sql("SELECT tenant_id FROM stanchion.tenant WHERE name = %s", self.stack.tenant)[0]
         commands = [SubmitTask(workflow=w, input=dict(v), idempotency_key=key, version=version) for w, v in wanted]
         end = time.monotonic() + PATIENCE
@@ -173,6 +175,20 @@ class World:
         tasks = [Task(a.task_id, a.run_id) for a in answers]
         self.tasks += tasks
         return tasks
+
+    def register(self, workflow: Workflow) -> None:
+        """Make a workflow known that no worker has."""
+        Workflows(self._tasks()).register(workflow.graph())
+
+    def cancel(self, task: Task) -> None:
+        """Ask for the task's end, past the task service."""
+        tenant = self.sql("SELECT tenant_id FROM stanchion.task WHERE task_id = %s", task.task_id)[0]
+        self.sql("SELECT stanchion.cancel_task(%s, %s, 'test', 'ann')", tenant, task.task_id)
+
+    def _tasks(self) -> Database:
+        if self._database is None:
+            self._database = Database(login_url(self.database_url, TASK_SERVICE), name="test")
+        return self._database
 
     def state(self, task: Task) -> str:
         """The task's state."""

@@ -1,0 +1,157 @@
+"""The sweep: a process is killed or frozen at each failpoint, before, during and after COMMIT, and all ends well.
+
+`once` fires each failpoint once, by a fixed scheme of kill and freeze, in lanes that run side by side on one
+long-lived stack. `--subset ci` fires each with the other action. `--campaign full` fires the product of failpoints,
+actions and hits, one at a time, and judges the history after each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fault_door import DoorLane
+from fault_lanes import (
+    LEASE_SECONDS,
+    Lane,
+    MaintenanceLane,
+    OrchestratorLane,
+    RelayLane,
+    Shot,
+    WorkerLane,
+    run_side_by_side,
+)
+from kit.world import World, until
+
+import services.outbox_relay.publisher
+import services.task_service.intake
+import services.workers.maintenance.performer
+import services.workers.slots  # noqa: F401 - these declare failpoints
+from stanchion.db.engine import PHASES, TRANSACTIONS
+from stanchion.runtime.failpoints import FAILPOINTS
+
+FLOWS = Path(__file__).with_name("fault_flows.py")
+
+PLACES: dict[str, type[Lane]] = {
+    **dict.fromkeys(("submit", "cancel", "pause", "reopen", "open_barrier", "retry", "intake"), DoorLane),
+    **dict.fromkeys(("lease", "renew", "complete", "steer", "fail", "give_back", "bury", "step"), WorkerLane),
+    **dict.fromkeys(("expand", "timers", "reap", "offer", "sweep_run", "sweep_barrier"), OrchestratorLane),
+    **dict.fromkeys(("relay_claim", "relay_delete", "relay"), RelayLane),
+    **dict.fromkeys(("maintenance",), MaintenanceLane),
+}
+"""In which process each transaction, and each place between two of them, is broken."""
+
+KINDS = {
+    DoorLane: "task-service",
+    WorkerLane: "worker",
+    OrchestratorLane: "orchestrator",
+    RelayLane: "outbox-relay",
+    MaintenanceLane: "maintenance",
+}
+ACTIONS = ("kill", "stop")
+OFTEN = {
+    "STANCHION_PLAN_SECONDS": "0.2",
+    "STANCHION_TIDY_EVERY_SECONDS": "1",
+    "STANCHION_JOB_LEASE_SECONDS": str(LEASE_SECONDS),
+}
+"""Maintenance jobs come all the time, and are taken over as soon as steps are."""
+NAMES = sorted(name for name in FAILPOINTS if not name.startswith("test"))
+
+
+def shots_of(lane: type[Lane], campaign: str, subset: str | None) -> list[Shot]:
+    """What is fired in one lane."""
+    names = [name for name in NAMES if PLACES.get(name.partition(".")[0]) is lane]
+    if campaign == "full" and subset is None:
+        return [Shot(name, action, nth) for name in names for action in ACTIONS for nth in (1, 3)]
+    other = subset == "ci"
+    # kill and stop alternate, and from one transaction to the next they change places over its phases
+    return [Shot(name, ACTIONS[(i + i // len(PHASES) + other) % 2]) for i, name in enumerate(names)]
+
+
+@pytest.fixture(scope="module")
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Two of each service, which the test itself starts again when they die."""
+    kinds = ("task-service", "orchestrator", "outbox-relay", "worker", "maintenance")
+    with World(
+        tmp_path_factory.mktemp("sweep"),
+        revive=True,
+        workers=2,
+        slots=4,
+        targets=[str(FLOWS)],
+        lease_seconds=LEASE_SECONDS,
+        replicas=dict.fromkeys(kinds, 2),
+        service_env={"worker-2": {"STANCHION_DRAIN_SECONDS": "0.5"}, "maintenance": OFTEN},
+        kafka=request.config.getoption("--kafka"),
+    ) as world:
+        yield world
+
+
+class Sweep:
+    """The lanes of a campaign, run to their end."""
+
+    def __init__(self, world: World, campaign: str, subset: str | None, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.started = time.monotonic()
+        service = world.stack.service
+        self.lanes = [
+            lane(
+                world,
+                service(f"{kind}-2"),
+                [service(f"{kind}-1")],
+                shots_of(lane, campaign, subset),
+                after_each=self._after,
+            )
+            for lane, kind in KINDS.items()
+        ]
+        self.one_by_one = campaign == "full" and subset is None
+        if self.one_by_one:
+            for one in self.lanes:
+                one.run()
+        else:
+            run_side_by_side(self.lanes)
+
+    def _after(self, lane: Lane, shot: Shot) -> None:
+        self.say(f"{time.monotonic() - self.started:6.1f} s  {shot}")
+        if self.one_by_one:
+            lane.verify()
+            lane.expected.clear()
+
+    @property
+    def fired(self) -> set[str]:
+        """The names that fired."""
+        return {shot.name for lane in self.lanes for shot in lane.fired}
+
+
+@pytest.fixture(scope="module")
+def sweep(world: World, request: pytest.FixtureRequest, say: Callable[[str], None]) -> Sweep:
+    """Fires everything."""
+    return Sweep(world, request.config.getoption("--campaign"), request.config.getoption("--subset"), say)
+
+
+def test_every_failpoint_has_its_place() -> None:
+    """A failpoint that no lane fires would be a fault that is never tried."""
+    assert {name.partition(".")[0] for name in NAMES} == set(PLACES)
+    assert {f"{t}.{p}" for t in TRANSACTIONS for p in PHASES} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_failpoint_fires(name: str, sweep: Sweep) -> None:
+    """Killed or frozen at this place, a process of its kind comes back."""
+    assert name in sweep.fired
+
+
+@pytest.mark.parametrize("kind", KINDS.values())
+def test_all_ends_as_without_faults(kind: str, sweep: Sweep) -> None:
+    """Each task has the state and the result that it has without faults, and nothing speaks against its history."""
+    next(lane for lane in sweep.lanes if KINDS[type(lane)] == kind).verify()
+
+
+def test_what_must_happen_at_least_once(world: World, sweep: Sweep) -> None:
+    """A sweep in which no lease was ever lost, taken over or refused would have tried nothing."""
+    assert world.sql("SELECT count(*) FROM stanchion.attempt WHERE state = 'lost'")[0] > 0
+    assert world.sql("SELECT count(*) FROM stanchion.attempt WHERE fence > 1 AND state = 'succeeded'")[0] > 0
+    assert world.sql("SELECT count(*) FROM stanchion.attempt WHERE state = 'released'")[0] > 0
+    assert world.sql("SELECT max(fence) FROM stanchion.outbox_partition")[0] > 1
+    until(lambda: world.sql("SELECT count(*) = 0 FROM stanchion.outbox")[0], what="an empty outbox")
