@@ -102,7 +102,8 @@ def is_alive(record: ProcessRecord) -> bool:
     if birth_of(record.pid) != record.birth:
         return False
     try:
-        return record.program in psutil.Process(record.pid).cmdline()
+        command = psutil.Process(record.pid).cmdline()
+        return record.program in command or not command  # for a moment of its exec a process has no command line
     except psutil.AccessDenied:
         return True
     except psutil.Error:
