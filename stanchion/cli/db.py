@@ -101,9 +101,8 @@ def check(session: Session, database: str | None, run_id: str | None) -> int:
     """
     from stanchion.cli.replays import differences
 
-    rows = differences(admin_url(session, database), run_id)
-    columns = [field("run"), field("kind"), field("id"), field("what"), field("stored"), field("derived")]
-    found = Printer(session).listing(rows, columns, ident="id")
+    rows = list(differences(admin_url(session, database), run_id))
+    found = Printer(session).listing(rows, [field(name) for name in (rows[0] if rows else {})])
     say(session, f"{counted(found, 'difference')} found" if found else "stored and derived state are the same")
     return exit_codes.FAILED if found else exit_codes.DONE
 

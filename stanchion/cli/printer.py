@@ -100,6 +100,8 @@ class Printer:
                 self._line(self._plain(item, ident))
             return count
         rows = list(items)
+        if not columns:
+            return len(rows)
         self._table(rows, self._chosen(columns))
         return len(rows)
 

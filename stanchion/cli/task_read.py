@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from stanchion.cli import completing
 from stanchion.cli.amounts import age, between, duration, since
 from stanchion.cli.api import LAST, Api
 from stanchion.cli.command import verb
@@ -16,7 +17,7 @@ from stanchion.cli.printer import Column, Printer, field, say
 from stanchion.cli.selecting import every_task
 from stanchion.cli.session import Session
 
-_TASK = click.argument("task", default=LAST)
+_TASK = click.argument("task", default=LAST, shell_complete=completing.tasks)
 _LIMIT = click.option("--limit", type=click.IntRange(1, 100_000), default=50, help="At most so many; default 50.")
 
 
@@ -31,7 +32,7 @@ _LIMIT = click.option("--limit", type=click.IntRange(1, 100_000), default=50, he
     see_also=["stanchion task show", "stanchion task watch"],
 )
 @click.option("--state", metavar="A,B", help="accepted, running, cancelling, completed, failed, cancelled.")
-@click.option("--workflow", metavar="NAME")
+@click.option("--workflow", metavar="NAME", shell_complete=completing.workflows)
 @click.option("--tag", metavar="TEXT")
 @click.option("--submitted-after", metavar="TIME", help="RFC 3339.")
 @_LIMIT

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from stanchion.cli import inputs
+from stanchion.cli import completing, inputs
 from stanchion.cli.amounts import counted
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
@@ -18,7 +18,7 @@ from stanchion.cli.selecting import FILTER, chosen, each
 from stanchion.cli.session import Session
 from stanchion.errors import Unprocessable
 
-_TASKS = click.argument("tasks", nargs=-1, metavar="[TASK]...")
+_TASKS = click.argument("tasks", nargs=-1, metavar="[TASK]...", shell_complete=completing.tasks)
 _REASON = click.option("--reason", default="", metavar="TEXT", help="Why; it stands in the history.")
 _REASON_NEEDED = click.option("--reason", required=True, metavar="TEXT", help="Why; it stands in the history.")
 _REOPENED_AT_ONCE = 1_000
@@ -98,7 +98,7 @@ def retry(session: Session, tasks: tuple[str, ...], selection: str | None, reaso
     ],
     see_also=["stanchion task open-barrier", "stanchion task retry", "stanchion why"],
 )
-@click.argument("task")
+@click.argument("task", shell_complete=completing.tasks)
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
 @click.option("--node", metavar="NAME", help="Only the failed steps of this node.")
 @click.option("--input", "edited", metavar="JSON|@FILE", help="Another input, for each of them.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from stanchion.cli import exit_codes, inputs
+from stanchion.cli import completing, exit_codes, inputs
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.printer import Printer, say
@@ -28,7 +28,7 @@ from stanchion.sdk.models import Receipt
     ],
     see_also=["stanchion task watch", "stanchion task wait", "stanchion workflow show"],
 )
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=completing.workflows)
 @click.argument("words", nargs=-1, metavar="[NAME=TEXT|NAME:=JSON|NAME=@FILE|@FILE|-]...")
 @click.option("--key", metavar="TEXT", help="Idempotency key: the same key is the same task. Default: a random one.")
 @click.option("--tag", "tags", multiple=True, metavar="TEXT", help="A tag; may be given several times.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stanchion.cli import exit_codes
+from stanchion.cli import completing, exit_codes
 from stanchion.cli.api import LAST, Api
 from stanchion.cli.command import verb
 from stanchion.cli.printer import Printer, say
@@ -25,7 +25,7 @@ _TIMEOUT = click.option(
     ],
     see_also=["stanchion task wait", "stanchion why"],
 )
-@click.argument("task", default=LAST)
+@click.argument("task", default=LAST, shell_complete=completing.tasks)
 @_TIMEOUT
 def watch(session: Session, task: str, timeout: float | None) -> int:
     """Follow a task until it ends, with a bar for each fan-out. Ctrl-C detaches; the task goes on.
@@ -55,7 +55,7 @@ def watch(session: Session, task: str, timeout: float | None) -> int:
     ],
     see_also=["stanchion task watch", "stanchion task result"],
 )
-@click.argument("tasks", nargs=-1, required=True, metavar="TASK...")
+@click.argument("tasks", nargs=-1, required=True, metavar="TASK...", shell_complete=completing.tasks)
 @_TIMEOUT
 def wait(session: Session, tasks: tuple[str, ...], timeout: float | None) -> int:
     """Wait until tasks have ended.

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from stanchion.cli import completing
 from stanchion.cli.amounts import age, duration, since
 from stanchion.cli.api import LAST, Api
 from stanchion.cli.command import verb
@@ -19,7 +20,7 @@ from stanchion.cli.session import Session
     examples=["stanchion why @last", "stanchion why stp_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", "stanchion why @last --json"],
     see_also=["stanchion task show", "stanchion doctor"],
 )
-@click.argument("anything", default=LAST, metavar="[ID]")
+@click.argument("anything", default=LAST, metavar="[ID]", shell_complete=completing.tasks)
 def why(session: Session, anything: str) -> None:
     """Say why a task, run, step or join does not move: every reason that holds now, and what to type against it."""
     api = Api(session)

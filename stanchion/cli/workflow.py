@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from stanchion.cli import exit_codes
+from stanchion.cli import completing, exit_codes
 from stanchion.cli.amounts import age, counted
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
@@ -46,7 +46,7 @@ def list_workflows(session: Session) -> None:
     examples=["stanchion workflow show brief", "stanchion workflow show brief --version 7 --json"],
     see_also=["stanchion workflow check", "stanchion task submit"],
 )
-@click.argument("name")
+@click.argument("name", shell_complete=completing.workflows)
 @click.option("--version", type=click.IntRange(min=1), help="Default: the newest.")
 def show(session: Session, name: str, version: int | None) -> None:
     """Show the graph of a workflow: what each step takes, what follows it, its queue and its attempts."""

@@ -11,6 +11,7 @@ from cli_kit import FLOWS, PATIENCE, Shell, Start
 
 from stanchion.bus.messages import Message
 from stanchion.bus.producer import Producer
+from stanchion.cli.main import run
 from stanchion.cli.stack import Stack
 from stanchion.contracts.envelope import Envelope
 from stanchion.contracts.topics import TASK_SERVICE_COMMANDS
@@ -176,3 +177,24 @@ def test_a_task_over_a_dead_api_is_unreachable(shell: Shell) -> None:
     answer = shell("task", "list", "--api-url", "http://127.0.0.1:9", "--json")
     assert answer.code == 6
     assert json.loads(answer.err)["error"]["code"] == "E-API-01"
+
+
+def test_a_shell_completes_ids_and_names(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tasks that are there, workflows that are registered; where nothing answers, silence."""
+    task_id = shell("task", "submit", "squares", "n:=1").id
+    monkeypatch.setenv("_STANCHION_COMPLETE", "bash_complete")
+
+    def completed(words: str, place: int) -> list[str]:
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(place))
+        capsys.readouterr()
+        with pytest.raises(SystemExit):
+            run([])
+        return capsys.readouterr().out.split()
+
+    assert f"plain,{task_id}" in completed("stanchion task show tsk", 3)
+    assert "plain,squares" in completed("stanchion task submit sq", 3)
+    monkeypatch.setenv("STANCHION_API_URL", "http://127.0.0.1:9")
+    assert completed("stanchion task submit sq", 3) == []
