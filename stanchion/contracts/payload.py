@@ -116,7 +116,7 @@ class _Checker:
             raise _RefusedError("E-DATA-06", "integer outside ±(2^53-1)", "send it as a text")
         if kind is float:
             if value - value == 0.0:
-                return value  # type: ignore[no-any-return]
+                return value  # type: ignore[no-any-return]  # the same
             raise _RefusedError("E-DATA-05", f"{value} is no JSON number", "send null or a text")
         if kind is dict or kind is list or kind is tuple:
             return self._container(value, depth)

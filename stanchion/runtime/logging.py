@@ -3,6 +3,9 @@
 An event has a constant name (`telemetry.names.LogEvent`); what varies goes into fields. Ids are bound by context
 variables (`bind`), which do not cross into other threads by themselves. Nothing marked as secret gets through, and no
 object that is logged can make logging fail.
+
+structlog's global configuration is left alone: it belongs to the program that imports us. Until `configure_logging` is
+called, warnings go to stderr and nothing else is written, since the stdout of a command line is for data.
 """
 
 from __future__ import annotations
@@ -59,7 +62,14 @@ class Log(Protocol):
 
 def get_logger(**fields: Any) -> Log:
     """A logger, with `fields` on every line; cheap, and usable before `configure_logging`."""
-    return cast("Log", structlog.get_logger(**fields))
+    bare = structlog.wrap_logger(
+        _OUT,
+        processors=[_OUT.process],
+        wrapper_class=structlog.make_filtering_bound_logger(stdlib.DEBUG),
+        context_class=dict,
+        cache_logger_on_first_use=False,
+    )
+    return cast("Log", bare.bind(**fields))
 
 
 def configure_logging(
@@ -71,26 +81,20 @@ def configure_logging(
     stream: TextIO | None = None,
 ) -> None:
     """Set up logging for this process; what libraries log by the standard library is led into the same lines."""
-    out = stream or sys.stdout
-    pretty = format == "pretty" or (format == "auto" and out.isatty())
-    fixed = {key: value for key, value in (("service", service), ("instance", instance)) if value and not pretty}
-    processors: list[Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-        _Fixed(fixed),
-        structlog.processors.StackInfoRenderer(),
-        structlog.processors.format_exc_info,
-        _redacted,
-        structlog.dev.ConsoleRenderer(timestamp_key="time", colors=out.isatty()) if pretty else _json_line,
-    ]
-    structlog.configure(
-        processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=lambda *_: _Writer(out),
-        cache_logger_on_first_use=False,  # a logger made at import must see what is configured later
-    )
+    _OUT.configure(stream or sys.stdout, format, level, {"service": service, "instance": instance})
     _lead_in_libraries(level)
+
+
+def is_configured() -> bool:
+    """Whether `configure_logging` was called in this process."""
+    return _OUT.configured
+
+
+def reset_logging() -> None:
+    """Back to how it was before `configure_logging`; for tests."""
+    _OUT.reset()
+    root = stdlib.getLogger()
+    root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, _Bridge)]
 
 
 @contextmanager
@@ -98,16 +102,6 @@ def bind(**fields: Any) -> Iterator[None]:
     """Put fields on every line of this thread (or task) within the block."""
     with structlog.contextvars.bound_contextvars(**fields):
         yield
-
-
-class _Fixed:
-    def __init__(self, fields: dict[str, str]) -> None:
-        self.fields = fields
-
-    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        for key, value in self.fields.items():
-            event.setdefault(key, value)
-        return event
 
 
 def _redacted(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -133,20 +127,64 @@ def _writable(value: Any) -> Any:
     return value
 
 
-class _Writer:
-    """Writes whole lines. A reader that went away (a closed pipe) must not stop the work that is logged."""
+class _Output:
+    """Where all loggers of this package write, and how. What is configured later holds for loggers made before."""
 
-    _lock = threading.Lock()
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.reset()
 
-    def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+    def reset(self) -> None:
+        self.configured = False
+        self._stream: TextIO | None = None  # stderr, looked up at each line: tests and shells exchange it
+        self._least = stdlib.WARNING
+        self._processors = _processors(pretty=True, colors=False, fixed={})
+
+    def configure(self, stream: TextIO, form: Format, level: Level, fixed: dict[str, str]) -> None:
+        terminal = stream.isatty()
+        pretty = form == "pretty" or (form == "auto" and terminal)
+        shown = {} if pretty else {key: value for key, value in fixed.items() if value}
+        self._stream = stream
+        self._least = _LEVELS[level]
+        self._processors = _processors(pretty=pretty, colors=terminal, fixed=shown)
+        self.configured = True
+
+    def process(self, logger: WrappedLogger, method: str, event: EventDict) -> Any:
+        """The one processor that structlog knows of; the real ones can change under it."""
+        if _LEVELS.get(method, stdlib.INFO) < self._least:
+            raise structlog.DropEvent
+        result: Any = event
+        for processor in self._processors:
+            result = processor(logger, method, result)
+        return result
 
     def msg(self, line: str) -> None:
+        """Write a whole line. A reader that went away (a closed pipe) must not stop the work that is logged."""
+        stream = self._stream or sys.stderr
         with self._lock, suppress(OSError, ValueError):
-            self.stream.write(line + "\n")
-            self.stream.flush()
+            stream.write(line + "\n")
+            stream.flush()
 
     debug = info = warning = error = critical = msg
+
+
+def _processors(*, pretty: bool, colors: bool, fixed: dict[str, str]) -> list[Processor]:
+    def add_fixed(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return {**fixed, **event}
+
+    return [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        add_fixed,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,  # plain: the pretty tracebacks show local variables, and so secrets
+        _redacted,
+        structlog.dev.ConsoleRenderer(timestamp_key="time", colors=colors) if pretty else _json_line,
+    ]
+
+
+_OUT = _Output()
 
 
 class _Bridge(stdlib.Handler):

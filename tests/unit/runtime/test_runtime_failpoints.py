@@ -71,8 +71,8 @@ class TestArming:
 
     def test_the_error_names_the_neighbours(self) -> None:
         """The right name is probably among them."""
-        with pytest.raises(Unprocessable, match=r"there are .*step\.run"):
-            arm("step.rum=kill")
+        with pytest.raises(Unprocessable, match=r"there are .*sample\.run"):
+            arm("sample.rum=kill")
 
     @pytest.mark.parametrize("name", ["", "Step", "step.", ".run", "step run", "step-run"])
     def test_a_malformed_name_can_not_be_declared(self, name: str) -> None:

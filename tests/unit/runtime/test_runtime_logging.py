@@ -12,20 +12,18 @@ import pytest
 import structlog
 
 from stanchion.runtime import redaction
-from stanchion.runtime.logging import bind, configure_logging, get_logger
+from stanchion.runtime.logging import bind, configure_logging, get_logger, is_configured, reset_logging
 from stanchion.runtime.redaction import HIDDEN, redact, redact_text
 
 
 @pytest.fixture
 def out() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
+    level = logging.getLogger().level
     stream = io.StringIO()
     configure_logging(format="json", level="info", service="worker", instance="w-1", stream=stream)
     yield stream
-    structlog.reset_defaults()
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    reset_logging()
+    logging.getLogger().setLevel(level)
     for name in ("kafka", "uvicorn", "asyncio", "rq", "redis"):
         logging.getLogger(name).setLevel(logging.NOTSET)
 
@@ -151,7 +149,36 @@ class TestLines:
             configure_logging(format="json", stream=Closed())
             get_logger().info("service.ready")
         finally:
-            structlog.reset_defaults()
+            reset_logging()
+
+
+class TestUnconfigured:
+    def test_only_warnings_are_written_and_to_stderr(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The stdout of a command line, or of a program that imports us, is for data."""
+        log = get_logger()
+        log.info("service.ready")
+        log.warning("bus.broker_away", why="postgresql://u:hunter2@db/x")
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "bus.broker_away" in captured.err
+        assert "service.ready" not in captured.err
+        assert "hunter2" not in captured.err
+
+    def test_the_users_own_structlog_stays_as_it_is(self) -> None:
+        """And ours does not follow it."""
+        configure_logging(format="json", stream=io.StringIO())
+        assert is_configured()
+        assert not structlog.is_configured()
+        reset_logging()
+        assert not is_configured()
+
+    def test_a_logger_made_before_sees_what_is_configured_later(self) -> None:
+        """Modules make theirs while they are imported."""
+        log, stream = get_logger(part="a"), io.StringIO()
+        configure_logging(format="json", level="debug", stream=stream)
+        log.bind(x=1).debug("lease.renewed")
+        reset_logging()
+        assert json.loads(stream.getvalue())["x"] == 1
 
 
 class TestRedaction:
