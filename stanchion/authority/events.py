@@ -114,7 +114,7 @@ class Events:
         """The transaction id below which everything that has happened until now lies; raises NotFound."""
         with self.database.tenant(tenant_id) as connection:
             task_row(connection, task_id)
-            found = connection.execute(text("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")).scalar()
+            found = connection.execute(text("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")).scalar_one()
             return int(found)
 
     def glance(self, tenant_id: UUID, wanted: Sequence[Wanted], most: int = PAGE_EVENTS) -> Glance:

@@ -78,7 +78,8 @@ class Asking:
         with self.database.tenant(tenant_id) as connection:
             for kind, value in candidates:
                 look = getattr(_Look(connection, lag), kind)
-                if (found := look(value)) is not None:
+                found: Why | None = look(value)
+                if found is not None:
                     return found
         raise missing(candidates[0][0] if len(candidates) == 1 else "thing")
 

@@ -18,7 +18,8 @@ from stanchion.state import MACHINES
 from stanchion.state.render import transition_guard
 
 from . import grants
-from .tables import GLOBAL_TABLES, metadata
+from .columns import metadata
+from .tables import GLOBAL_TABLES
 
 DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves this constructor untyped
 

@@ -32,6 +32,8 @@ from stanchion.state.render import check_states
 
 from .columns import CHURN, HOT, Xid8, at, metadata, tenant_id
 
+__all__ = ["GLOBAL_TABLES", "metadata"]
+
 tenant = Table(
     "tenant",
     metadata,
