@@ -13,6 +13,7 @@ from stanchion.authority.graph_view import GraphView
 from stanchion.authority.intake import Intake
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
+from stanchion.authority.maintenance import Maintenance
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.queries import Queries
 from stanchion.authority.submission import Submission
@@ -36,7 +37,7 @@ from .command_reader import CommandReader
 from .deps import Deps
 from .event_feed import EventFeed
 from .handlers import RELAY, Handlers
-from .health import SchemaCheck
+from .health import IntakeCheck, SchemaCheck
 from .http import create_app
 from .intake import CommandIntake
 from .redriver import Redriver
@@ -63,7 +64,7 @@ def build(argv: Sequence[str]) -> Service:
         intake = command_intake(settings, connections.make("intake", 2), hints, producer, consumer)
         service.add(Topics(settings))
         service.add_loop("intake", intake.run_once, idle_wait=1.0, wake=wake, runs_while_draining=True)
-        checks["intake"] = consumer.check
+        checks["intake"] = IntakeCheck(consumer).check
     if settings.http_port is not None:
         feed = event_feed(settings, hints, connections)
         service.add_loop("event-feed", feed.run_once, idle_wait=1.0, wake=feed.wake, runs_while_draining=True)
@@ -130,6 +131,7 @@ def deps_of(
         inventory=Inventory(database),
         dead_letters=letters,
         redriver=Redriver(letters, producer, hints),
+        maintenance=Maintenance(database),
         keys=keys,
         ring=KeyRing(keys, settings.key_cache_seconds),
         feed=feed,

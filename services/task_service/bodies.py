@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue, SkipValidation, StringConstraints
 
 from stanchion.contracts import limits
-from stanchion.contracts.commands import Reason, SubmitTask
+from stanchion.contracts.commands import Key, Reason, SubmitTask
 from stanchion.contracts.message import Message, Moment, Name
 
 Value = SkipValidation[JsonValue]  # the whole body has been through `payload.parse`
@@ -75,6 +75,16 @@ class RedriveBody(Body):
     """`again` sends a letter once more that was sent again before."""
 
     again: Annotated[bool, Field(strict=True)] = False
+
+
+class BulkRedriveBody(Body):
+    """Which parked messages to send again; what is left out means any. The same `key` is the same job."""
+
+    topic: Name | None = None
+    code: Name | None = None
+    before: Moment | None = None
+    rate: Annotated[int, Field(strict=True, ge=1, le=limits.REDRIVE_RATE_MAX)] = 50
+    key: Key | None = None
 
 
 class ReopenBody(Body):

@@ -11,6 +11,7 @@ from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
+from stanchion.authority.maintenance import Maintenance
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.queries import Queries
 from stanchion.authority.why import Asking
@@ -35,6 +36,7 @@ class Deps:
     inventory: Inventory
     dead_letters: DeadLetters
     redriver: Redriver
+    maintenance: Maintenance
     keys: Keys
     ring: KeyRing
     feed: EventFeed

@@ -51,7 +51,7 @@ Value = Annotated[Any, PlainSerializer(as_doubles), WithJsonSchema({})]
 class View(BaseModel):
     """Base of all answers; built from rows, which may hold more than is shown."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, from_attributes=True)
 
 
 class Paged(View, Generic[T]):
@@ -116,6 +116,7 @@ class TaskSummary(View):
     created_at: datetime
     updated_at: datetime
     ended_at: datetime | None
+    payload_removed_at: datetime | None
 
 
 class RunView(View):
@@ -395,6 +396,18 @@ class Redriven(View):
 
     dead_letter_id: DeadLetterId
     topic: str
+
+
+class RedriveJob(View):
+    """A bulk redrive: how it stands, what was asked for, and what it has done."""
+
+    key: str
+    state: str
+    request: Value
+    result: Value
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
 
 
 class KeyView(View):

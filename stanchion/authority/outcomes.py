@@ -15,6 +15,7 @@ from stanchion.workflow.graph import Graph
 
 from . import blobs
 from .queries import Row, missing, rows_of, task_row
+from .retention import PAYLOAD_REMOVED
 from .workflows import Workflows
 
 CHILDREN_IN_RESULT: Final = limits.PAGE_ROWS_MAX
@@ -39,19 +40,21 @@ class Outcomes:
         self.workflows = workflows
 
     def input_of(self, tenant_id: UUID, task_id: UUID) -> Any:
-        """What a task was submitted with; raises NotFound."""
+        """What a task was submitted with; raises NotFound, and Conflict E-TASK-08 once retention has removed it."""
         task = tables.task.c
         with self.database.tenant(tenant_id) as connection:
-            found = rows_of(connection, select(task.input, task.input_blob).where(task.task_id == task_id))
+            columns = (task.input, task.input_blob, task.payload_removed_at)
+            found = rows_of(connection, select(*columns).where(task.task_id == task_id))
         if not found:
             raise missing("task")
+        _refuse_removed(found[0])
         return self.value(tenant_id, found[0]["input"], found[0]["input_blob"])
 
     def result_of(self, tenant_id: UUID, task_id: UUID) -> Row:
         """What became of a task: its state, and its result or the reason why there is none.
 
         The result is that of the one node that nothing comes after, or an object of them by name. Raises NotFound, and
-        Conflict E-TASK-07 (with `state`) while the task goes on.
+        Conflict E-TASK-07 (with `state`) while the task goes on, E-TASK-08 once retention has removed the result.
         """
         with self.database.tenant(tenant_id) as connection:
             task = task_row(connection, task_id)
@@ -60,6 +63,7 @@ class Outcomes:
             outcome = {name: task[name] for name in ("task_id", "run_id", "state", "reason", "ended_at")}
             if task["state"] != "completed":
                 return outcome | {"result": None}
+            _refuse_removed(task)
             graph = self.workflows.get(task["workflow"], task["version"])
             ends = result_nodes(graph)
             found = {name: _rows_of_node(connection, task["run_id"], name) for name in ends}
@@ -100,6 +104,15 @@ def _rows_of_node(connection: Connection, run_id: UUID, node: str) -> list[Row]:
         .limit(CHILDREN_IN_RESULT + 1)
     )
     return rows_of(connection, statement)
+
+
+def _refuse_removed(task: Row) -> None:
+    if task["payload_removed_at"] is not None:
+        raise Conflict(
+            PAYLOAD_REMOVED,
+            "the payloads of this task were removed",
+            why=f"they are kept for a limited time after the end of a task; it was over at {task['payload_removed_at']}",
+        )
 
 
 def _not_ended(state: str) -> Conflict:

@@ -20,7 +20,7 @@ from stanchion.errors import NotFound
 
 BARRIER: Final = "bar"  # the prefix of a barrier's public id
 
-SCAN_ROWS: Final = 50_000  # rows that one page looks at: a rare filter costs more pages, never a full scan
+SCAN_ROWS: Final = 200_000  # rows that one page looks at: a rare filter costs more pages, never a full scan
 ATTEMPTS_SHOWN: Final = 200
 REFUSED_SHOWN: Final = 100
 RUNS_SHOWN: Final = 100
@@ -77,6 +77,7 @@ TASK_COLUMNS: Final = (
     _TASK.created_at,
     _TASK.updated_at,
     _TASK.ended_at,
+    _TASK.payload_removed_at,
 )
 STEP_COLUMNS: Final = (
     _STEP.step_id,

@@ -10,18 +10,21 @@ from uuid import UUID
 from fastapi import APIRouter, Query
 
 from stanchion.authority.keys import Principal
+from stanchion.authority.maintenance import NOBODY, Redrive, Report
 from stanchion.authority.queries import Row
-from stanchion.contracts import ids, limits
+from stanchion.contracts import ids, limits, payload
+from stanchion.contracts.ids import new_id
 from stanchion.errors import Unprocessable
 
 from ..access import Caller, needs
-from ..bodies import RedriveBody, body_schema
+from ..bodies import BulkRedriveBody, RedriveBody, body_schema
 from ..deps import Has
 from ..params import Body, Cursor, Limit, StrictRoute, cursor_of, message, one_of, plain
 from ..views import (
     DeadLetterSummary,
     DeadLetterView,
     Paged,
+    RedriveJob,
     Redriven,
     WorkerDraining,
     WorkerView,
@@ -134,6 +137,27 @@ def redrive(deps: Has, caller: Caller, dead_letter_id: str, body: Body, unowned:
         "dead_letter_id": parsed,
         "topic": deps.redriver.redrive(_owner(caller, unowned), parsed, again=again, caller=caller),
     }
+
+
+@router.post(
+    "/v1/dead-letters/redrive",
+    status_code=202,
+    response_model=RedriveJob,
+    **body_schema(needs("task.operate"), BulkRedriveBody, required=False),
+)
+def redrive_many(deps: Has, caller: Caller, body: Body, unowned: Unowned = False) -> Report:
+    """Ask for many parked messages to be sent again, at a rate; the maintenance worker does it."""
+    wanted = message(BulkRedriveBody, body)
+    owner, key = _owner(caller, unowned) or NOBODY, wanted.key or f"redrive-{new_id()}"
+    what = Redrive(wanted.topic, wanted.code, wanted.before, wanted.rate)
+    deps.maintenance.request_redrive(owner, key, what, actor=caller.actor)
+    return deps.maintenance.redrive(owner, key)
+
+
+@router.get("/v1/dead-letters/redrives/{key}", response_model=RedriveJob, **needs("task.read"))
+def get_redrive(deps: Has, caller: Caller, key: str, unowned: Unowned = False) -> Report:
+    """How a bulk redrive stands."""
+    return deps.maintenance.redrive(_owner(caller, unowned) or NOBODY, payload.check_key(key, "path"))
 
 
 def _owner(caller: Principal, unowned: bool) -> UUID | None:

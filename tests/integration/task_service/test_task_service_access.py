@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 from task_service_kit import Api, Hand, uuid_of
 
+from services.task_service.app import Connections, deps_of, event_feed
+from services.task_service.http import create_app
+from services.task_service.settings import TaskServiceSettings
 from stanchion.authority.keys import ROLES, SCOPES, Keys, ensure_dev_key
+from stanchion.bus.producer import Producer
 from stanchion.contracts.ids import new_id, public
 from stanchion.db.engine import Database
+from stanchion.runtime.hints import Hints
+from stanchion.runtime.http import HttpServer
 
 
 def routes_of(api: Api) -> list[tuple[str, str]]:
@@ -64,6 +70,25 @@ class TestWithoutKey:
     def test_metrics_are_open_on_loopback_only(self, nobody: Api) -> None:
         """Bound to loopback they need no key."""
         assert "stanchion_http_requests_total" in nobody.http.get("/metrics").text
+
+    def test_elsewhere_metrics_need_their_right(
+        self, settings: TaskServiceSettings, database: Database, make_api: Callable[..., Api]
+    ) -> None:
+        """401 without a key, 403 without metrics.read."""
+        hints, connections = Hints(None), Connections(settings)
+        feed = event_feed(settings, hints, connections)
+        wide = settings.model_copy(update={"http_host": "0.0.0.0"})
+        deps = deps_of(wide, connections.make("http", 2), hints, Producer(settings.kafka), feed)
+        server = HttpServer(create_app(wide, deps, {}), port=0)
+        server.start()
+        try:
+            clients = [Api(server.url, key) for key in (None, make_api("acme", "viewer").key, make_api("acme").key)]
+            assert [client.http.get("/metrics").status_code for client in clients] == [401, 403, 200]
+            for client in clients:
+                client.close()
+        finally:
+            assert server.stop(10)
+            connections.stop()
 
 
 class TestRights:

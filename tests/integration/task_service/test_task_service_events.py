@@ -201,12 +201,12 @@ class TestBounds:
             there.close()
 
     def test_who_leaves_costs_nothing_more(self, api: Api, settings: TaskServiceSettings, look: Look) -> None:
-        """100 clients, each gone in the middle: no reader, no connection and no thread stays."""
+        """40 clients, each gone in the middle: no reader, no connection and no thread stays."""
         made = api.submit("pair", {"topic": "s"})
         with replica(settings, streams=200) as (url, _, feed):
             before = threading.active_count()
-            for _ in range(100):
-                client = httpx2.Client(base_url=url, headers={"authorization": f"Bearer {api.key}"})
+            for _ in range(40):
+                client = httpx2.Client(base_url=url, headers={"authorization": f"Bearer {api.key}"}, verify=False)
                 request = client.build_request("GET", f"/v1/tasks/{made['task_id']}/events")
                 response = client.send(request, stream=True)
                 assert response.status_code == 200

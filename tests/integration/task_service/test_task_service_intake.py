@@ -18,6 +18,7 @@ from services.task_service.app import Connections, command_intake
 from services.task_service.command_reader import CommandReader
 from services.task_service.intake import CommandIntake
 from services.task_service.settings import TaskServiceSettings
+from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.keys import Keys
 from stanchion.bus.admin import ensure_topics
 from stanchion.bus.consumer import Consumer
@@ -362,6 +363,16 @@ class TestTrouble:
             send({"workflow": "single", "input": {}})  # its reply says that what came before was handled
         assert look.execute(count, (mark,)).fetchone() == (2,)
 
+    def test_many_can_be_asked_for_at_once(self, api: Api, other: Api) -> None:
+        """A job by filter and rate, the same under the same key, and nobody else's business."""
+        body = {"code": "E-DATA-01", "rate": 10, "key": "monday"}
+        job = api.post("/v1/dead-letters/redrive", body, 202)
+        assert (job["key"], job["state"], job["request"]["code"]) == ("monday", "due", "E-DATA-01")
+        assert api.post("/v1/dead-letters/redrive", body, 202)["created_at"] == job["created_at"]
+        assert api.get("/v1/dead-letters/redrives/monday")["state"] == "due"
+        assert other.get("/v1/dead-letters/redrives/monday", 404)["code"] == "E-FIND-01"
+        assert api.post("/v1/dead-letters/redrive", {"rate": 10**9}, 422)["where"] == "$.rate"
+
 
 class TestSignatures:
     """Where commands must be signed."""
@@ -392,6 +403,19 @@ class TestSignatures:
         envelope = signing.sign_envelope(Envelope.new("CancelTask", "t", "acme"), body, "signer", private)
         cancel = reader.read(Record(COMMANDS, 0, 2, 0, None, list(envelope.to_headers()), body))
         assert cancel.letter.error.code == "E-AUTH-03"
+
+    def test_a_command_of_a_key_that_came_later_can_be_sent_again(self, reader: Any, database: Database) -> None:
+        """After a rotation in the wrong order: parked with its reason, read once its key is registered."""
+        keys, letters = Keys(database), DeadLetters(database)
+        private, public = signing.new_key()
+        found = reader.read(self.record(("rotated", private)))
+        assert found.letter.error.code == "E-AUTH-04"
+        letters.bury([found.letter])
+        row = next(row for row in letters.page(None, limit=100) if row["code"] == "E-AUTH-04")
+        keys.create_signing(keys.create_tenant("acme"), "rotated", public, ["task.submit"], actor="test")
+        kept = letters.get(None, row["dead_letter_id"]).message()
+        again = reader.read(Record(COMMANDS, 0, 9, 0, kept.key, list(kept.headers), kept.value))
+        assert again.principal.actor == "signing key:rotated"
 
     def test_every_other_signature_is_parked(self, reader: Any, database: Database) -> None:
         """Unsigned, by a stranger, by another tenant's key, of another body, tenant or time, or with a revoked key."""

@@ -31,6 +31,11 @@ def codes(why: Any) -> list[str]:
     return [reason["code"] for reason in why["reasons"] if reason["code"] != "W-OUTBOX"]
 
 
+def reason_of(why: Any, code: str) -> Any:
+    """The reason with this code."""
+    return next(reason for reason in why["reasons"] if reason["code"] == code)
+
+
 def held(api: Api, hand: Hand, count: int = 6, bad: int = 2) -> Any:
     """A task whose join is held by failed children."""
     made = api.submit("fan", {"count": count})
@@ -244,7 +249,7 @@ class TestWhy:
         made = api.submit("single", {"x": 1}, deadline="2040-01-01T00:00:00Z")
         why = api.get(f"/v1/tasks/{made['task_id']}/why")
         assert codes(why) == ["W-QUEUE", "W-DEADLINE"]
-        assert why["reasons"][0]["details"]["ahead"] >= 3
+        assert reason_of(why, "W-QUEUE")["details"]["ahead"] >= 3
         assert earlier
 
     def test_a_held_lease_and_a_lost_one(self, api: Api, hand: Hand, admin_url: str) -> None:
@@ -254,7 +259,7 @@ class TestWhy:
         leases = hand.lease_of(made)
         why = api.get(f"/v1/tasks/{made['task_id']}/why")
         assert codes(why) == ["W-RUNNING"]
-        assert why["reasons"][0]["details"]["worker"] == "hand"
+        assert reason_of(why, "W-RUNNING")["details"]["worker"] == "hand"
         hand.leases.give_back(leases, "test")
         short = Hand(admin_url, ttl_ms=1)
         try:
@@ -289,7 +294,7 @@ class TestWhy:
         hand.leases.fail([Failure(lease, {"what": "x"}, False, 60_000) for lease in leases])
         why = api.get(f"/v1/tasks/{made['task_id']}/why")
         assert "W-RETRY" in codes(why)
-        assert next(r for r in why["reasons"] if r["code"] == "W-RETRY")["until"] is not None
+        assert reason_of(why, "W-RETRY")["until"] is not None
         step = ids.public(ids.STEP, leases[0].step_id)
         assert codes(api.get(f"/v1/why/{step}")) == ["W-RETRY"]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 from task_service_kit import Api, Hand
 
 from stanchion.authority import blobs
 from stanchion.authority.leases import Done
 from stanchion.contracts import ids
+
+Look = psycopg.Connection[tuple[Any, ...]]
 
 
 def node_of(task: Any, name: str) -> Any:
@@ -197,6 +200,17 @@ class TestResult:
             blobs.put(hand.worker_db, [(lease.tenant_id, sha256, size, packed)])
         hand.leases.complete([Done(lease, None, sha256) for lease in leases], 0)
         assert api.get(f"/v1/tasks/{made['task_id']}/result")["result"] == value
+
+    def test_what_retention_removed_is_said_to_be_gone(self, api: Api, hand: Hand, look: Look) -> None:
+        """409 E-TASK-08 for input, result and retry; the task itself, its steps and events stay."""
+        made = api.submit("single", {"x": 1})
+        hand.complete(hand.lease_of(made), lambda lease: 1)
+        look.execute("SELECT stanchion.remove_payloads(interval '0', 1000000)")
+        path = f"/v1/tasks/{made['task_id']}"
+        assert api.get(f"{path}/result", 409)["code"] == "E-TASK-08"
+        assert api.get(f"{path}/input", 409)["code"] == "E-TASK-08"
+        assert api.get(path)["payload_removed_at"] is not None
+        assert api.get(f"{path}/steps")["items"][0]["state"] == "succeeded"
 
 
 class TestCancel:
