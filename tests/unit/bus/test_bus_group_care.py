@@ -46,7 +46,7 @@ class TestForgottenJoins:
     @pytest.mark.parametrize(("state", "rejoins"), [("STABLE", False), ("UNJOINED", False), ("REBALANCING", True)])
     def test_others_are_left_alone(self, settings: KafkaSettings, state: str, rejoins: bool) -> None:
         """A stable member, one that has not begun, and one whose join is on its way."""
-        client = Client(MemberState[state], rejoins=rejoins)
+        client = Client(getattr(MemberState, state), rejoins=rejoins)
         GroupCare(settings, "g").look(client)
         assert client.asked == 0
 
