@@ -111,13 +111,14 @@ class Engine:
             total += fired
         return total
 
-    def sweep(self, grace_ms: int = 30_000) -> None:
+    def sweep(self, grace_ms: int = 600_000) -> None:
         """Sweep what winds down and what decided joins left over, until nothing moves."""
         for _ in range(1_000):
+            self.admin.execute("UPDATE stanchion.barrier SET sweep_at = NULL WHERE sweep_at IS NOT NULL")
             waiting = self.upkeep.waiting()
             said = [self.upkeep.sweep_run(r, grace_ms) for r in waiting.runs]
             said += [self.upkeep.sweep_barrier(b) for b in waiting.barriers]
-            if not any(s == "sweeping" or (isinstance(s, int) and s > 0) for s in said):
+            if not any(s in ("sweeping", "ended") or (isinstance(s, int) and s > 0) for s in said):
                 return
         raise AssertionError("sweeping does not come to an end")
 

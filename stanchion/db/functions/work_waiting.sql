@@ -8,6 +8,8 @@ CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean
     EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
     EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock())),
     EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < (SELECT clock()) - interval '5 s'),
-    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' LIMIT 100),
-    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold') LIMIT 100)
+    -- at random: a hundred runs whose steps don't stop must not keep the others from their end
+    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' ORDER BY random() LIMIT 100),
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold')
+      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100)
 $$;

@@ -43,12 +43,12 @@ class TestCancel:
         engine.check_counts()
 
     def test_a_step_that_outlives_its_grace_loses_its_lease(self, engine: Engine) -> None:
-        """After 30 s the canceller takes it: the attempt is superseded, its result is refused and on record."""
+        """After its grace the canceller takes it: the attempt is superseded, its result is refused and on record."""
         task = engine.submit(single("stubborn"))
         worker = engine.worker()
         (lease,) = worker.take()
         engine.cancel(task)
-        engine.forward(31)
+        engine.forward(601)
         engine.sweep()
         assert engine.task(task) == ("cancelled", "cancelled")
         assert engine.all("SELECT state FROM stanchion.attempt") == ["superseded"]
@@ -81,7 +81,7 @@ class TestCancel:
         engine.cancel(task)
         engine.sweep()
         assert engine.states(task) == {"succeeded": 2, "cancelled": 3, "running": 1, "leased": 1}
-        engine.forward(31)
+        engine.forward(601)
         engine.sweep()
         assert engine.states(task) == {"succeeded": 2, "cancelled": 5}
         assert engine.task(task) == ("cancelled", "cancelled")
@@ -127,7 +127,7 @@ class TestCancel:
         bad, _b = worker.take("visit")
         worker.fail(bad)
         engine.cancel(task)
-        engine.forward(31)
+        engine.forward(601)
         engine.sweep()
         assert engine.task(task) == ("failed", "failed")
 
@@ -213,7 +213,7 @@ class TestDeadlines:
         assert engine.fire() == 0
         engine.forward(3_601)
         assert engine.fire() == 1
-        engine.forward(31)
+        engine.forward(601)
         engine.sweep()
         assert engine.task(task) == ("failed", "failed")
         assert engine.one("SELECT reason->>'code' FROM stanchion.task") == ("E-TASK-03",)

@@ -3106,26 +3106,28 @@ DECLARE
   r run;
   v_seen uuid[];
   v_ids uuid[];
-  v_grace_over boolean;
+  v_idle text[] := ARRAY['pending', 'ready', 'retry_wait', 'waiting'];
+  v_held text[] := ARRAY['leased', 'running'];
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_run::text, 0)) THEN RETURN 'taken'; END IF;
   SELECT * INTO r FROM run x WHERE x.run_id = p_run AND x.state = 'cancelling';
   IF NOT FOUND THEN RETURN 'ended'; END IF;
-  v_grace_over := r.updated_at + p_grace_ms * interval '1 ms' < clock();
-  SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state IN ('pending', 'ready', 'retry_wait', 'waiting') OR (v_grace_over AND y.state IN ('leased', 'running'))) INTO v_seen, v_ids
+  IF r.updated_at + p_grace_ms * interval '1 ms' < clock() THEN v_idle := v_idle || v_held; END IF;
+  -- once through all steps, so many at a time
+  SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state = ANY (v_idle)) INTO v_seen, v_ids
   FROM (SELECT s.step_id, s.state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
   IF v_ids IS NOT NULL THEN PERFORM cancel_steps(v_ids, r.reason); END IF;
   IF v_seen IS NOT NULL THEN
     UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
     RETURN 'sweeping';
   END IF;
-  -- under the run's lock: whoever inserts steps into the run holds it until they can be seen
+  -- then what is left: rows that were locked were passed over, and what runs may have become ready again
+  v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) LIMIT p_limit);
+  IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
+  -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
   PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running')) THEN
-    -- start over from the first step: rows that were locked were passed over, and what runs may have become ready again
-    UPDATE run x SET swept_to = NULL WHERE x.run_id = p_run;
-    RETURN 'waiting';
-  END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
   PERFORM end_run(p_run);
   RETURN 'ended';
 END $$;
@@ -3217,8 +3219,10 @@ CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean
     EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
     EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock())),
     EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < (SELECT clock()) - interval '5 s'),
-    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' LIMIT 100),
-    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold') LIMIT 100)
+    -- at random: a hundred runs whose steps don't stop must not keep the others from their end
+    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' ORDER BY random() LIMIT 100),
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold')
+      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100)
 $$;
 
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
