@@ -202,6 +202,7 @@ step = Table(
     Column("answers", Text),
     Column("replaced_by", Uuid),
     Column("timeout_ms", Integer),
+    Column("lease_ms", Integer),
     Column("start_within_ms", BigInteger),
     Column("total_ms", BigInteger),
     at("expires_at", nullable=True),

@@ -256,6 +256,7 @@ def _step_row(graph: Graph, node: Node, place: Place, step_id: UUID, is_fan: boo
         "workflow": graph.name,
         "workflow_version": graph.version,
         "timeout_ms": milliseconds(node.timeout_seconds),
+        "lease_ms": milliseconds(node.lease_seconds),
         "start_within_ms": None if is_fan else milliseconds(node.start_within_seconds),
         "total_ms": None if is_fan else milliseconds(node.total_seconds),
     }
@@ -354,7 +355,7 @@ def child_template(graph: Graph, fan: FanOut, feeds: Iterable[UUID]) -> dict[str
     if len(inside(graph, fan.opener.scope)) > 1 or fans_inside(graph, fan.opener.scope):
         return None
     row = _step_row(graph, fan.opener, fan.place, fan.fan_id, False)
-    kept = ("queue", "priority", "max_attempts", "node", "timeout_ms", "start_within_ms", "total_ms")
+    kept = ("queue", "priority", "max_attempts", "node", "timeout_ms", "lease_ms", "start_within_ms", "total_ms")
     return {k: row[k] for k in kept} | {
         "feeds": [str(f) for f in feeds],
         "holds": holds(graph, fan.opener.scope),

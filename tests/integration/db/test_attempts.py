@@ -257,3 +257,18 @@ def test_what_became_ready_goes_to_the_worker_that_is_there(engine: Engine) -> N
     assert [(g.node in ("two", "three"), g.inputs, g.started) for g in granted] == [(True, [{"b": 5, "h": None}], True)]
     assert len(worker.ready("two", "three")) == 1
     assert len(worker.ready("four")) == 1
+
+
+def test_a_step_with_a_longer_lease_keeps_it_longer(engine: Engine) -> None:
+    """lease= lengthens the lease of that step, at the grant and at each heartbeat; a shorter one than the worker's changes nothing."""
+    engine.submit(single("patient", lease="3m"))
+    engine.submit(single("hasty", lease="5s"))
+    worker = engine.worker()
+    patient, hasty = sorted(worker.take(), key=lambda lease: lease.workflow == "hasty")
+    engine.forward(31)
+    assert set(engine.upkeep.reap()) == {hasty.step_id}
+    worker.leases.renew([patient], [True], [None])
+    engine.forward(170)
+    assert engine.upkeep.reap() == {}
+    engine.forward(11)
+    assert set(engine.upkeep.reap()) == {patient.step_id}
