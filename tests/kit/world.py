@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +21,10 @@ from stanchion.contracts.commands import SubmitTask
 from stanchion.db.engine import Database, login_url
 from stanchion.db.grants import TASK_SERVICE
 from stanchion.errors import Unavailable
-from stanchion.testing.checker import check, report
+from stanchion.testing.checker import Finding, check, report
 from stanchion.testing.history import FOLDER_VARIABLE, Execution, executions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stanchion.cli.service_process import ServiceProcess
     from stanchion.workflow import Workflow
 
@@ -49,6 +47,13 @@ def until(probe: Callable[[], T], seconds: float = PATIENCE, what: str = "") -> 
             raise AssertionError(f"{what or 'it'} did not happen within {seconds:g} s, only {found!r}")
         time.sleep(pause)
         pause = min(pause * 1.5, 0.1)
+
+
+def let_pass(seconds: float) -> None:
+    """Let time pass, where time itself is what is tested: a lease that has to run out."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, 0.1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,8 @@ class World:
         self._revive = revive
         self._ending = threading.Event()
         self._reviver = threading.Thread(target=self._keep_alive, name="reviver", daemon=True)
-        self._local = threading.local()
+        self._using = threading.RLock()
+        self._admin: psycopg.Connection[tuple[Any, ...]] | None = None
         self._database: Database | None = None
 
     # -- its life --
@@ -106,6 +112,8 @@ class World:
             service.thaw()
         if self._database is not None:
             self._database.close()
+        if self._admin is not None:
+            self._admin.close()
         self.stack.stop()
 
     def _heard(self, line: str) -> None:
@@ -131,22 +139,26 @@ class World:
         end = time.monotonic() + PATIENCE
         while True:
             try:
-                cursor = self.admin().execute(sql, parameters)
-                rows = cursor.fetchall() if cursor.description else []
+                with self.admin() as connection:
+                    cursor = connection.execute(sql, parameters)
+                    rows = cursor.fetchall() if cursor.description else []
                 return [r[0] if len(r) == 1 else r for r in rows]
             except psycopg.OperationalError:
-                self._local.admin = None
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.05)
 
-    def admin(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """This thread's connection as an administrator, in autocommit."""
-        connection = getattr(self._local, "admin", None)
-        if connection is None or connection.closed or connection.broken:
-            connection = psycopg.connect(self.database_url, autocommit=True, connect_timeout=5)
-            self._local.admin = connection
-        return connection
+    @contextmanager
+    def admin(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """The one connection as an administrator, in autocommit; others wait for it."""
+        with self._using:
+            if self._admin is None or self._admin.closed or self._admin.broken:
+                self._admin = psycopg.connect(self.database_url, autocommit=True, connect_timeout=5)
+            try:
+                yield self._admin
+            except psycopg.OperationalError:
+                self._admin.close()
+                raise
 
     # -- tasks --
 
@@ -235,8 +247,13 @@ class World:
         """Wait until these tasks (none: all) have ended and left nothing over; then nothing may speak against them."""
         wanted = [t.task_id for t in (tasks or self.tasks)]
         self._await_rest(wanted, seconds)
-        found = check(self.admin(), tasks=wanted, executions=self.executions())
+        found = self.findings(wanted)
         assert not found, report(found)
+
+    def findings(self, tasks: list[UUID]) -> list[Finding]:
+        """What speaks against the history of these tasks."""
+        with self.admin() as connection:
+            return check(connection, tasks=tasks, executions=self.executions())
 
     def _await_rest(self, tasks: list[UUID], seconds: float) -> None:
         """The outbox drains behind the last end, and sessions of the dead are closed by their timeout."""
@@ -251,8 +268,7 @@ class World:
         try:
             until(quiet, seconds, "rest")
         except AssertionError:
-            found = check(self.admin(), tasks=tasks, executions=self.executions())
-            raise AssertionError(report(found) + "\n" + "\n".join(self.said[-20:])) from None
+            raise AssertionError("\n".join([report(self.findings(tasks)), *self.said[-20:]])) from None
 
     # -- faults --
 
