@@ -13,6 +13,7 @@ from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 
+from . import why_texts
 from .graph_view import arrived_at_barrier
 from .queries import BARRIER, Row, missing, rows_of
 from .why_codes import Reason
@@ -137,7 +138,7 @@ class _Look:
         this = _STEP.step_id == step_id
         reasons: list[Reason] = []
         if step["state"] in ("pending", "ready", "retry_wait", "leased", "running", "waiting"):
-            reasons += _paused(run)
+            reasons += why_texts.paused(run)
         if step["state"] == "pending":
             reasons += self._barriers(run, _BARRIER.step_id == step_id)
             if not reasons:
@@ -148,7 +149,7 @@ class _Look:
         reasons += self._planning(run, this)
         if step["state"] == "failed":
             reasons += self._failed_step(step, run)
-        return Why("step", step_id, run["task_id"], step["state"], _ordered(reasons))
+        return Why("step", step_id, run["task_id"], step["state"], why_texts.ordered(reasons))
 
     def barrier(self, barrier_id: UUID) -> Why | None:
         found = self.rows(select(*_BARRIER_SHOWN).where(_BARRIER.barrier_id == barrier_id))
@@ -157,18 +158,18 @@ class _Look:
         run = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == found[0]["run_id"]))[0]
         reasons = self._barriers(run, _BARRIER.barrier_id == barrier_id)
         if found[0]["state"] == "waiting":
-            reasons += _paused(run)
-        return Why("barrier", barrier_id, run["task_id"], found[0]["state"], _ordered(reasons))
+            reasons += why_texts.paused(run)
+        return Why("barrier", barrier_id, run["task_id"], found[0]["state"], why_texts.ordered(reasons))
 
     # --- what can hold a run ---
 
     def _of_run(self, task: Row, run_id: UUID) -> list[Reason]:
         run = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == run_id))[0]
         if run["ended_at"] is not None:
-            return _ended(task, run)
+            return why_texts.ended(task, run)
         mine = _STEP.run_id == run_id
         reasons = [
-            *_paused(run),
+            *why_texts.paused(run),
             *self._winding(run),
             *self._ready(run, mine),
             *self._leases(run, mine),
@@ -187,7 +188,7 @@ class _Look:
             )
         if task["deadline_at"] is not None:
             reasons.append(Reason("W-DEADLINE", "the task ends at its deadline", until=task["deadline_at"]))
-        return _ordered(reasons)
+        return why_texts.ordered(reasons)
 
     def _winding(self, run: Row) -> list[Reason]:
         if run["state"] != "cancelling":
@@ -214,7 +215,8 @@ class _Look:
             .group_by(_READY.queue, _READY.workflow, _READY.workflow_version)
             .limit(SHOWN)
         )
-        return [self._ready_group(group) for group in groups] if run["paused_at"] is None else []
+        starts = run["paused_at"] is None and run["state"] in ("created", "running")
+        return [self._ready_group(group) for group in groups] if starts else []
 
     def _ready_group(self, group: Row) -> Reason:
         definition = f"{group['workflow']}@{group['workflow_version']}"
@@ -261,7 +263,7 @@ class _Look:
             .order_by(func.min(_ATTEMPT.granted_at))
             .limit(SHOWN)
         )
-        return [_lease(row) for row in found] if run["ended_at"] is None else []
+        return [why_texts.lease(row) for row in found] if run["ended_at"] is None else []
 
     def _retries(self, run: Row, which: Any) -> list[Reason]:
         joined = tables.step.join(tables.timer, (_TIMER.target_id == _STEP.step_id) & (_TIMER.kind == "retry"))
@@ -310,7 +312,7 @@ class _Look:
             .order_by(_BARRIER.kind.desc(), _BARRIER.barrier_id)
             .limit(SHOWN)
         )
-        return [_barrier(row, run) for row in found] if run["state"] in ("created", "running") else []
+        return [why_texts.barrier(row, run) for row in found] if run["state"] in ("created", "running") else []
 
     def _failed_step(self, step: Row, run: Row) -> list[Reason]:
         error = self.connection.execute(
@@ -328,55 +330,3 @@ class _Look:
             else f"stanchion task retry {task}"
         )
         return [Reason("W-ENDED", f"it failed{f': {what}' if what else ''}", step["updated_at"], fix=(fix,))]
-
-
-def _ordered(reasons: list[Reason]) -> list[Reason]:
-    return sorted(reasons, key=lambda reason: (reason.rank, reason.since.timestamp() if reason.since else 0.0))
-
-
-def _paused(run: Row) -> list[Reason]:
-    if run["paused_at"] is None or run["ended_at"] is not None:
-        return []
-    fix = f"stanchion task resume {ids.public(ids.TASK, run['task_id'])}"
-    return [Reason("W-PAUSED", "the run is paused: nothing new of it is started", run["paused_at"], fix=(fix,))]
-
-
-def _ended(task: Row, run: Row) -> list[Reason]:
-    if run["state"] not in ("failed", "cancelled"):
-        return []
-    what = run["reason"].get("what") if isinstance(run["reason"], dict) else None
-    current = task["run_id"] == run["run_id"]
-    fix = (f"stanchion task retry {ids.public(ids.TASK, task['task_id'])}",) if current else ()
-    text = f"it is {run['state']}{f': {what}' if what else ''}"
-    return [Reason("W-ENDED", text, run["ended_at"], fix=fix, details={"reason": run["reason"]})]
-
-
-def _lease(row: Row) -> Reason:
-    steps = f"{row['count']} {'step' if row['count'] == 1 else 'steps'}"
-    worker = row["name"] or ids.public(ids.WORKER, row["worker_id"])
-    details = {"worker": worker, "steps": row["count"]}
-    if row["expired"]:
-        text = f"the lease of {worker} on {steps} has run out: another worker gets them"
-        return Reason(
-            "W-LOST", text, row["since"], fix=("stanchion doctor",), details=details | {"lease": row["until"]}
-        )
-    return Reason("W-RUNNING", f"{worker} holds {steps}", row["since"], row["until"], details=details)
-
-
-def _barrier(row: Row, run: Row) -> Reason:
-    barrier = ids.public(BARRIER, row["barrier_id"])
-    details = {name: row[name] for name in ("rule", "need", "expected", "failed", "skipped")}
-    details |= {"barrier": barrier, "arrived": int(row["arrived"]), "node": row["node"], "holding": row["holding"]}
-    if row["kind"] == "after":
-        text = f"{row['node']} waits for what it comes after: {row['arrived']:,} of {row['expected']:,} are there"
-        return Reason("W-STEP", text, row["created_at"], details=details)
-    text = f'the join "{row["rule"]}" before {row["node"]} has {row["arrived"]:,} of {row["need"]:,}'
-    if row["on_failed"] == "hold" and row["holding"]:
-        task = ids.public(ids.TASK, run["task_id"])
-        fix = (
-            f'stanchion task reopen {task} --reason "..."',
-            f'stanchion task open-barrier {barrier} --reason "..."',
-        )
-        text += f"; {row['holding']:,} failed {'step holds' if row['holding'] == 1 else 'steps hold'} it"
-        return Reason("W-HELD", text, row["created_at"], row["deadline_at"], fix, details)
-    return Reason("W-BARRIER", text, row["created_at"], row["deadline_at"], details=details)

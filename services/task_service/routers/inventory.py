@@ -20,10 +20,10 @@ from ..access import Caller, needs
 from ..bodies import BulkRedriveBody, RedriveBody, body_schema
 from ..deps import Has
 from ..params import Body, Cursor, Limit, StrictRoute, cursor_of, message, one_of, plain
-from ..views import (
+from ..views import Paged
+from ..views_inventory import (
     DeadLetterSummary,
     DeadLetterView,
-    Paged,
     RedriveJob,
     Redriven,
     WorkerDraining,

@@ -18,7 +18,8 @@ from ..access import Caller, needs
 from ..bodies import KeyBody, SigningKeyBody, TenantBody, body_schema
 from ..deps import Deps, Has
 from ..params import Body, Cursor, Limit, StrictRoute, cursor_of, message, plain
-from ..views import KeyRevoked, KeyView, NewKey, Paged, SigningKeyView, TenantCreated
+from ..views import Paged
+from ..views_inventory import KeyRevoked, KeyView, NewKey, SigningKeyView, TenantCreated
 
 router = APIRouter(route_class=StrictRoute, tags=["keys"])
 

@@ -21,17 +21,7 @@ from ..bodies import BulkBody, CancelBody, body_schema
 from ..deps import Has
 from ..handlers import with_header_key
 from ..params import Body, Cursor, Limit, StrictRoute, cursor_of, json_object, message, plain, some_of
-from ..views import (
-    BulkAnswer,
-    BulkItem,
-    InputView,
-    Outcome,
-    Paged,
-    Submitted,
-    TaskState,
-    TaskSummary,
-    TaskView,
-)
+from ..views import BulkAnswer, BulkItem, InputView, Outcome, Paged, Submitted, TaskState, TaskSummary, TaskView
 
 router = APIRouter(route_class=StrictRoute, tags=["tasks"])
 

@@ -12,7 +12,7 @@ from stanchion.contracts import ids
 from ..access import Caller, needs
 from ..deps import Has
 from ..params import StrictRoute
-from ..views import WhyView
+from ..views_inventory import WhyView
 
 router = APIRouter(route_class=StrictRoute, tags=["why"])
 

@@ -1,0 +1,65 @@
+"""What the reasons say: rows of the database in words, with what to type."""
+
+from __future__ import annotations
+
+from stanchion.contracts import ids
+
+from .queries import BARRIER, Row
+from .why_codes import Reason
+
+
+def ordered(reasons: list[Reason]) -> list[Reason]:
+    """Those that need somebody first, of one kind the oldest first."""
+    return sorted(reasons, key=lambda reason: (reason.rank, reason.since.timestamp() if reason.since else 0.0))
+
+
+def paused(run: Row) -> list[Reason]:
+    """Whether somebody paused the run."""
+    if run["paused_at"] is None or run["ended_at"] is not None:
+        return []
+    fix = f"stanchion task resume {ids.public(ids.TASK, run['task_id'])}"
+    return [Reason("W-PAUSED", "the run is paused: nothing new of it is started", run["paused_at"], fix=(fix,))]
+
+
+def ended(task: Row, run: Row) -> list[Reason]:
+    """A run that ended badly."""
+    if run["state"] not in ("failed", "cancelled"):
+        return []
+    what = run["reason"].get("what") if isinstance(run["reason"], dict) else None
+    current = task["run_id"] == run["run_id"]
+    fix = (f"stanchion task retry {ids.public(ids.TASK, task['task_id'])}",) if current else ()
+    text = f"it is {run['state']}{f': {what}' if what else ''}"
+    return [Reason("W-ENDED", text, run["ended_at"], fix=fix, details={"reason": run["reason"]})]
+
+
+def lease(row: Row) -> Reason:
+    """What one worker holds, or held until its lease ran out."""
+    steps = f"{row['count']} {'step' if row['count'] == 1 else 'steps'}"
+    worker = row["name"] or ids.public(ids.WORKER, row["worker_id"])
+    details = {"worker": worker, "steps": row["count"]}
+    if row["expired"]:
+        text = f"the lease of {worker} on {steps} has run out: another worker gets them"
+        return Reason(
+            "W-LOST", text, row["since"], fix=("stanchion doctor",), details=details | {"lease": row["until"]}
+        )
+    return Reason("W-RUNNING", f"{worker} holds {steps}", row["since"], row["until"], details=details)
+
+
+def barrier(row: Row, run: Row) -> Reason:
+    """What a barrier waits for."""
+    barrier_id = ids.public(BARRIER, row["barrier_id"])
+    details = {name: row[name] for name in ("rule", "need", "expected", "failed", "skipped")}
+    details |= {"barrier": barrier_id, "arrived": int(row["arrived"]), "node": row["node"], "holding": row["holding"]}
+    if row["kind"] == "after":
+        text = f"{row['node']} waits for what it comes after: {row['arrived']:,} of {row['expected']:,} are there"
+        return Reason("W-STEP", text, row["created_at"], details=details)
+    text = f'the join "{row["rule"]}" before {row["node"]} has {row["arrived"]:,} of {row["need"]:,}'
+    if row["on_failed"] == "hold" and row["holding"]:
+        task = ids.public(ids.TASK, run["task_id"])
+        fix = (
+            f'stanchion task reopen {task} --reason "..."',
+            f'stanchion task open-barrier {barrier_id} --reason "..."',
+        )
+        text += f"; {row['holding']:,} failed {'step holds' if row['holding'] == 1 else 'steps hold'} it"
+        return Reason("W-HELD", text, row["created_at"], row["deadline_at"], fix, details)
+    return Reason("W-BARRIER", text, row["created_at"], row["deadline_at"], details=details)
