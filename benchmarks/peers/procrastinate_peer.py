@@ -21,7 +21,7 @@ LINKS = 50
 # One connection for each job that runs, one that listens, one that fetches.
 app = procrastinate.App(
     connector=procrastinate.PsycopgConnector(conninfo=URL, min_size=SLOTS + 2, max_size=SLOTS + 2),
-    worker_defaults={"concurrency": SLOTS, "delete_jobs": os.environ.get("PEER_DELETE", "never")},
+    worker_defaults={"concurrency": SLOTS},
 )
 pool = AsyncConnectionPool(
     URL,
@@ -170,8 +170,7 @@ async def advanced(running):
 
 
 def main() -> None:
-    factory = uvloop.new_event_loop if os.environ.get("PEER_UVLOOP", "1") == "1" else None
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if sys.argv[1] == "setup":
             runner.run(setup())
         elif sys.argv[1] == "worker":
