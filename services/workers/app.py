@@ -29,7 +29,7 @@ from .catalogue import Catalogue
 from .durations import Durations
 from .executor import Executor
 from .foreman import Foreman
-from .lease_keeper import LeaseKeeper
+from .lease_keeper import MARGIN, LeaseKeeper
 from .offers import Offers
 from .presence import Presence
 from .processes import ProcessPool
@@ -165,6 +165,8 @@ def build(argv: Sequence[str]) -> Service:
         idle_wait=settings.heartbeat,
         runs_while_draining=True,
     )
+    look = settings.lease_seconds * MARGIN / 2
+    service.add_loop("lease-guard", keeper.guard_once, busy_wait=look, idle_wait=look, runs_while_draining=True)
     partitions = PARTITIONS_EMBEDDED if settings.profile == "dev" else PARTITIONS
     specs = [replace(spec, partitions=partitions) for q in queues for spec in worker_specs(q)]
     service.add(

@@ -1,7 +1,8 @@
 """The lease keeper: the heartbeat of all leases of this worker, in one call, from a thread that user code can't hold up.
 
 The window in which a lease may be trusted is measured from when the renewal was *begun*. When the database does not
-answer until that window is nearly over, the keeper stops the attempts itself: another worker is about to be given them.
+answer until that window is nearly over, the attempts are stopped here: another worker is about to be given them. That
+look has a loop of its own, since a renewal may hang for as long as the network says nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class LeaseKeeper:
                 [a.context.take_progress() for a in held],
             )
         except Unavailable:
-            self._stop_untrusted(held)
+            self.guard_once()
             raise
         metrics.heartbeat_seconds.observe(monotonic() - begun)
         self._trusted_from = {k: v for k, v in self._trusted_from.items() if k in {self._key(a) for a in held}}
@@ -61,7 +62,13 @@ class LeaseKeeper:
                 case "busy":
                     pass  # its result is being written at this very moment
 
+    def guard_once(self) -> None:
+        """Stop attempts that can't be trusted any longer, whatever the heartbeat waits for."""
+        self._stop_untrusted(list(self.foreman.held.values()))
+
     def _lose(self, attempt: Attempt, why: str) -> None:
+        if attempt.stop_reason == "lost":
+            return
         if attempt.outcome is None and attempt.lease.step_id in self.foreman.held:
             log.warning(
                 "step.lease_lost",
