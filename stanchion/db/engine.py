@@ -97,6 +97,11 @@ class Database:
             connect_args={
                 "application_name": f"stanchion {name}"[:60],
                 "connect_timeout": 5,
+                # a server that vanished without a word (a dead host, a dropped route) shows within half a minute
+                "tcp_user_timeout": 20_000,
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
                 "prepare_threshold": 1,
                 "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
             },
