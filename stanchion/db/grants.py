@@ -102,6 +102,9 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "remove_history": (MAINTENANCE,),
     "remove_orphans": (MAINTENANCE,),
     "trim_inbox": (MAINTENANCE,),
+    # the administrator's tools run as the owner
+    "rebuild_run": (OWNER,),
+    "rebuild_rest": (OWNER,),
 }
 
 READABLE: dict[str, tuple[str, ...]] = dict.fromkeys((TASK_SERVICE, ORCHESTRATOR, DASHBOARD), ("tenant", "workflow", "node_stat", "task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "ready", "timer", "refused_write", "worker", "audit", "dead_letter", "maintenance_job", "outbox_partition", "relay"))

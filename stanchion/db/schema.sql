@@ -1481,7 +1481,7 @@ BEGIN
     END IF;
     IF s.state = 'retry_wait' THEN
       INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
-      VALUES (s.tenant_id, s.run_id, s.step_id, 'StepRetryScheduled', s.version, s.fence, v_now, jsonb_build_object('error', p_errors[i], 'delay_ms', p_delays_ms[i]));
+      VALUES (s.tenant_id, s.run_id, s.step_id, 'StepRetryScheduled', s.version, s.fence, v_now, jsonb_build_object('error', p_errors[i], 'delay_ms', p_delays_ms[i], 'attempts', s.attempts));
       INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id, version) VALUES (s.tenant_id, 'retry', v_now + p_delays_ms[i] * interval '1 ms', s.run_id, s.step_id, s.version);
     ELSE
       SELECT * INTO v_x FROM step_failed(s, p_errors[i] || CASE WHEN v_over AND NOT p_final[i] THEN '{"over": "its total time"}' ELSE '{}' END::jsonb);
@@ -1838,7 +1838,7 @@ BEGIN
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, 'BarrierCreated', 0, v_now, jsonb_strip_nulls(jsonb_build_object('barrier', p.barrier_id, 'step', p.step_id, 'fan', p.fan_id, 'node', p.node, 'kind', p.kind, 'rule', p.rule, 'need', p.need, 'expected', p.expected,
-      'on_failed', p.on_failed, 'rest', p.rest)) FROM p
+      'on_failed', p.on_failed, 'rest', p.rest, 'slots', nullif(p.slots, 0), 'deadline_at', v_now + p.within_ms * interval '1 ms')) FROM p
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) SELECT p.tenant_id, 'barrier_deadline', v_now + p.within_ms * interval '1 ms', p.run_id, p.barrier_id FROM p WHERE p.within_ms IS NOT NULL
   )
@@ -1881,6 +1881,18 @@ END $$;
 -- locks: none
 CREATE FUNCTION is_held(s step) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT s.holds AND EXISTS (SELECT FROM barrier b WHERE b.fan_id = s.fan_id AND b.on_failed = 'hold' AND b.state = 'waiting')
+$$;
+
+-- purpose: whether a waiting join counts something else than its branches say
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION is_miscounted(b barrier) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT CASE WHEN b.slots > 0
+    THEN (b.failed, b.skipped, b.slots_left::bigint) IS DISTINCT FROM (x.bad, x.skipped, x.slots_left) OR x.wrong
+    ELSE (b.succeeded, b.failed, b.skipped) IS DISTINCT FROM (x.ok, x.bad, x.skipped) END
+  FROM (SELECT coalesce(sum(s.ok), 0)::int AS ok, coalesce(sum(s.bad), 0)::int AS bad, coalesce(sum(s.skipped), 0)::int AS skipped, count(*) FILTER (WHERE s.remaining > 0) AS slots_left,
+      coalesce(bool_or(s.remaining IS DISTINCT FROM (SELECT l.remaining FROM barrier_slot l WHERE l.barrier_id = b.barrier_id AND l.slot = s.slot)), false) AS wrong FROM slots_of(b) s) x
 $$;
 
 -- purpose: whether a branch still matters to its run: a decided join took it in or waits for it, at every level outwards
@@ -2130,6 +2142,32 @@ CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int,
   SELECT (SELECT w.barrier_id FROM w ORDER BY w.barrier_id DESC LIMIT 1), (SELECT count(*)::int FROM k),
     ARRAY(SELECT c.barrier_id FROM c WHERE CASE WHEN (c.b).slots > 0 THEN c.wrong OR (c.b).slots_left <> c.slots_left OR (c.b).failed <> c.bad OR (c.b).skipped <> c.skipped
       ELSE ((c.b).succeeded, (c.b).failed, (c.b).skipped) <> (c.ok, c.bad, c.skipped) END)
+$$;
+
+-- purpose: what should be due for a run and is not: retries, expansions, deadlines of steps, joins and the task
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind text, target_id uuid, due_at timestamptz, version bigint) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH w AS (
+    SELECT s.tenant_id, 'retry' AS kind, s.step_id AS target_id, coalesce((SELECT e.at + (e.body->>'delay_ms')::bigint * interval '1 ms' FROM event e
+      WHERE e.run_id = p_run AND e.step_id = s.step_id AND e.kind = 'StepRetryScheduled' AND e.version = s.version LIMIT 1), clock()) AS due_at, s.version
+    FROM step s WHERE s.run_id = p_run AND s.state = 'retry_wait'
+    UNION ALL
+    -- branches are inserted in order of their index, so the highest tells how far it came; without a join it has not begun
+    SELECT s.tenant_id, 'expand', s.step_id, clock(), x.next FROM step s,
+      LATERAL (SELECT coalesce((SELECT c.idx + 1 FROM step c WHERE c.fan_id = s.step_id ORDER BY c.idx DESC LIMIT 1), 0)::bigint AS next, (SELECT max(b.expected) FROM barrier b WHERE b.fan_id = s.step_id AND b.kind = 'gather') AS total) x
+    WHERE s.run_id = p_run AND s.kind = 'fan' AND s.state = 'waiting' AND (x.total IS NULL OR x.next < x.total)
+    UNION ALL
+    SELECT s.tenant_id, 'start_deadline', s.step_id, s.updated_at + s.start_within_ms * interval '1 ms', NULL FROM step s WHERE s.run_id = p_run AND s.state = 'ready' AND s.fence = 0 AND s.start_within_ms IS NOT NULL
+    UNION ALL
+    SELECT s.tenant_id, 'step_deadline', s.step_id, s.expires_at, NULL FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait') AND s.expires_at IS NOT NULL
+    UNION ALL
+    SELECT b.tenant_id, 'barrier_deadline', b.barrier_id, b.deadline_at, NULL FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' AND b.deadline_at IS NOT NULL
+    UNION ALL
+    SELECT t.tenant_id, 'task_deadline', t.task_id, t.deadline_at, NULL FROM run r, task t WHERE r.run_id = p_run AND r.state IN ('created', 'running') AND t.task_id = r.task_id AND t.run_id = p_run AND t.ended_at IS NULL AND t.deadline_at IS NOT NULL
+  )
+  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind <> 'retry' OR t.version = w.version))
 $$;
 
 -- purpose: the next parked messages that a bulk redrive is about, oldest first, with their bytes: those that were parked before it was asked for, so that one which comes back is not sent for ever
@@ -2431,7 +2469,7 @@ BEGIN
     UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'ready' END, version = x.version + 1, proof = -1, updated_at = clock(),
       attempts = x.attempts + t.counted::int, losses = least(x.losses + 1, 30000) WHERE x.step_id = s.step_id RETURNING * INTO s;
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, actor, body)
-    VALUES (s.tenant_id, s.run_id, s.step_id, 'StepLost', s.version, s.fence, 'reaper', jsonb_build_object('counted', t.counted, 'worker', t.worker_id, 'error', t.error));
+    VALUES (s.tenant_id, s.run_id, s.step_id, 'StepLost', s.version, s.fence, 'reaper', jsonb_build_object('counted', t.counted, 'worker', t.worker_id, 'error', t.error, 'attempts', s.attempts));
     IF v_final THEN
       SELECT * INTO v_x FROM step_failed(s, t.error);
       v_dead := v_dead || s.step_id || v_x.o_skipped;
@@ -2445,6 +2483,80 @@ BEGIN
   END LOOP;
   PERFORM make_ready(v_ready);
   PERFORM spread(v_arrivals, v_dead, v_after);
+END $$;
+
+-- purpose: what is derived and belongs to no live run: rows in ready and timers of runs that ended or are gone
+-- transition: none
+-- fenced by: the run's end, which is never taken back
+-- locks: the rows themselves
+CREATE FUNCTION rebuild_rest(p_apply boolean) RETURNS TABLE (what text, which uuid, detail text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  x record;
+BEGIN
+  FOR x IN SELECT y.step_id FROM ready y WHERE NOT EXISTS (SELECT FROM step s, run r WHERE s.step_id = y.step_id AND r.run_id = s.run_id AND r.ended_at IS NULL) LOOP
+    IF p_apply THEN DELETE FROM ready y WHERE y.step_id = x.step_id; END IF;
+    RETURN QUERY SELECT 'ready', x.step_id, 'its run has ended';
+  END LOOP;
+  FOR x IN SELECT t.timer_id, t.kind, t.target_id FROM timer t WHERE NOT EXISTS (SELECT FROM run r WHERE r.run_id = t.run_id AND r.ended_at IS NULL) LOOP
+    IF p_apply THEN DELETE FROM timer t WHERE t.timer_id = x.timer_id; END IF;
+    RETURN QUERY SELECT 'timer', x.target_id, format('%s is due, though its run has ended', x.kind);
+  END LOOP;
+  IF p_apply THEN DELETE FROM node_stat; END IF;
+END $$;
+
+-- purpose: what is derived from a live run's steps and joins: its rows in ready, its timers, its open count, its joins' counts; tells what is wrong, and with p_apply puts it right
+-- transition: none; a join that a right count opens is decided as by an arrival
+-- fenced by: each row is looked at again under its step's lock
+-- locks: steps by id, then slots and barriers, then the run
+CREATE FUNCTION rebuild_run(p_run uuid, p_apply boolean) RETURNS TABLE (what text, which uuid, detail text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz := clock();
+  v_ready uuid[] := '{}';
+  v_open int;
+  x record;
+BEGIN
+  IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = p_run AND r.ended_at IS NULL) THEN RETURN; END IF;
+  IF p_apply THEN PERFORM FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait', 'waiting') ORDER BY s.step_id FOR NO KEY UPDATE; END IF;
+  FOR x IN SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = 'ready' AND NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) ORDER BY s.step_id LOOP
+    v_ready := v_ready || x.step_id;
+    RETURN QUERY SELECT 'ready', x.step_id, 'a ready step that no worker can find';
+  END LOOP;
+  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state <> 'ready' LOOP
+    IF p_apply THEN DELETE FROM ready y WHERE y.step_id = x.step_id; END IF;
+    RETURN QUERY SELECT 'ready', x.step_id, format('offered, though it is %s', x.state);
+  END LOOP;
+  FOR x IN SELECT * FROM missing_timers(p_run) LOOP
+    IF p_apply THEN
+      INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id, version) VALUES (x.tenant_id, x.kind, x.due_at, p_run, x.target_id, x.version);
+    END IF;
+    RETURN QUERY SELECT 'timer', x.target_id, format('%s is missing, due %s', x.kind, x.due_at AT TIME ZONE 'UTC');
+  END LOOP;
+  FOR x IN
+    SELECT t.timer_id, t.kind, t.target_id FROM timer t WHERE t.target_id IN (SELECT s.step_id FROM step s WHERE s.run_id = p_run)
+      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting'
+        ELSE s.state IN ('pending', 'ready', 'leased', 'running', 'retry_wait') END)
+    UNION ALL SELECT t.timer_id, t.kind, t.target_id FROM timer t, barrier b WHERE b.run_id = p_run AND t.target_id = b.barrier_id AND b.state <> 'waiting'
+  LOOP
+    IF p_apply THEN DELETE FROM timer t WHERE t.timer_id = x.timer_id; END IF;
+    RETURN QUERY SELECT 'timer', x.target_id, format('%s is due, though there is nothing to do', x.kind);
+  END LOOP;
+  IF p_apply THEN PERFORM make_ready(v_ready); END IF;
+  FOR x IN SELECT b AS b, b.barrier_id FROM barrier b WHERE b.run_id = p_run AND b.kind = 'gather' AND b.state = 'waiting' AND is_miscounted(b) ORDER BY b.barrier_id LOOP
+    IF p_apply THEN PERFORM recount_barrier(x.barrier_id); END IF;
+    RETURN QUERY SELECT 'barrier', x.barrier_id, 'its counts are not those of its branches';
+  END LOOP;
+  IF p_apply THEN PERFORM FROM run r WHERE r.run_id = p_run FOR NO KEY UPDATE; END IF;
+  SELECT count(*)::int INTO v_open FROM step s WHERE s.run_id = p_run AND s.counts AND s.state NOT IN ('succeeded', 'skipped', 'cancelled');
+  FOR x IN SELECT r.open FROM run r WHERE r.run_id = p_run AND r.state IN ('created', 'running') AND r.open <> v_open LOOP
+    IF p_apply THEN
+      -- at nothing open the run ends, as after the last step: leave one to be counted down
+      UPDATE run r SET open = greatest(v_open, 1), updated_at = v_now WHERE r.run_id = p_run;
+      IF v_open = 0 THEN PERFORM settle_runs(ARRAY[p_run]); END IF;
+    END IF;
+    RETURN QUERY SELECT 'run', p_run, format('it counts %s as open, %s are', x.open, v_open);
+  END LOOP;
 END $$;
 
 -- purpose: set a waiting join's counts to what its branches say, after a counter was damaged from outside; then decide it, as an arrival would have
@@ -2795,7 +2907,8 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   FROM step j
   JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late FROM step s, gather_of(j, p_fan) b
                 WHERE s.fan_id = p_fan AND s.idx > p_after AND s.tenant_id = j.tenant_id AND s.kind = 'step' AND s.replaced_by IS NULL AND coalesce(s.answers, s.node) = p_node ORDER BY s.idx LIMIT p_limit) c ON true
-  LEFT JOIN result x ON x.step_id = c.step_id AND x.tenant_id = j.tenant_id
+  -- the limit keeps this one index probe a row: joined freely, all results of the database were read for each page
+  LEFT JOIN LATERAL (SELECT r.body, r.blob FROM result r WHERE r.step_id = c.step_id AND r.tenant_id = c.tenant_id LIMIT 1) x ON true
   WHERE j.step_id = p_step AND j.fence = p_fence
   ORDER BY c.idx
 $$;
@@ -2983,7 +3096,7 @@ CREATE FUNCTION step_failed(s step, p_error jsonb, OUT o_arrivals arrival[], OUT
 DECLARE
   v_reason jsonb := jsonb_build_object('code', 'E-STEP-21', 'what', format('step %s failed', s.node), 'step', s.step_id, 'why', how_it_failed(s.step_id), 'error', p_error);
 BEGIN
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, nullif(s.fence, 0), v_reason);
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, nullif(s.fence, 0), v_reason || jsonb_build_object('attempts', s.attempts));
   DELETE FROM timer t WHERE t.target_id = s.step_id;
   IF s.fan_id IS NULL OR (s.uncollected AND is_needed(s.fan_id, s.idx)) THEN
     o_arrivals := '{}';
@@ -3953,6 +4066,14 @@ GRANT EXECUTE ON FUNCTION stanchion.read_value TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.reap'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.reap TO stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.rebuild_rest'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.rebuild_rest TO stanchion_owner;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.rebuild_run'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.rebuild_run TO stanchion_owner;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.recount_barrier'::regproc::oid::regprocedure); END $$;
 

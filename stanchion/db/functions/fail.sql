@@ -39,7 +39,7 @@ BEGIN
     END IF;
     IF s.state = 'retry_wait' THEN
       INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
-      VALUES (s.tenant_id, s.run_id, s.step_id, 'StepRetryScheduled', s.version, s.fence, v_now, jsonb_build_object('error', p_errors[i], 'delay_ms', p_delays_ms[i]));
+      VALUES (s.tenant_id, s.run_id, s.step_id, 'StepRetryScheduled', s.version, s.fence, v_now, jsonb_build_object('error', p_errors[i], 'delay_ms', p_delays_ms[i], 'attempts', s.attempts));
       INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id, version) VALUES (s.tenant_id, 'retry', v_now + p_delays_ms[i] * interval '1 ms', s.run_id, s.step_id, s.version);
     ELSE
       SELECT * INTO v_x FROM step_failed(s, p_errors[i] || CASE WHEN v_over AND NOT p_final[i] THEN '{"over": "its total time"}' ELSE '{}' END::jsonb);

@@ -20,7 +20,7 @@ BEGIN
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, 'BarrierCreated', 0, v_now, jsonb_strip_nulls(jsonb_build_object('barrier', p.barrier_id, 'step', p.step_id, 'fan', p.fan_id, 'node', p.node, 'kind', p.kind, 'rule', p.rule, 'need', p.need, 'expected', p.expected,
-      'on_failed', p.on_failed, 'rest', p.rest)) FROM p
+      'on_failed', p.on_failed, 'rest', p.rest, 'slots', nullif(p.slots, 0), 'deadline_at', v_now + p.within_ms * interval '1 ms')) FROM p
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) SELECT p.tenant_id, 'barrier_deadline', v_now + p.within_ms * interval '1 ms', p.run_id, p.barrier_id FROM p WHERE p.within_ms IS NOT NULL
   )

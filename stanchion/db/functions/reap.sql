@@ -27,7 +27,7 @@ BEGIN
     UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'ready' END, version = x.version + 1, proof = -1, updated_at = clock(),
       attempts = x.attempts + t.counted::int, losses = least(x.losses + 1, 30000) WHERE x.step_id = s.step_id RETURNING * INTO s;
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, actor, body)
-    VALUES (s.tenant_id, s.run_id, s.step_id, 'StepLost', s.version, s.fence, 'reaper', jsonb_build_object('counted', t.counted, 'worker', t.worker_id, 'error', t.error));
+    VALUES (s.tenant_id, s.run_id, s.step_id, 'StepLost', s.version, s.fence, 'reaper', jsonb_build_object('counted', t.counted, 'worker', t.worker_id, 'error', t.error, 'attempts', s.attempts));
     IF v_final THEN
       SELECT * INTO v_x FROM step_failed(s, t.error);
       v_dead := v_dead || s.step_id || v_x.o_skipped;

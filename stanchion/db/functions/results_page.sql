@@ -13,7 +13,8 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   FROM step j
   JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late FROM step s, gather_of(j, p_fan) b
                 WHERE s.fan_id = p_fan AND s.idx > p_after AND s.tenant_id = j.tenant_id AND s.kind = 'step' AND s.replaced_by IS NULL AND coalesce(s.answers, s.node) = p_node ORDER BY s.idx LIMIT p_limit) c ON true
-  LEFT JOIN result x ON x.step_id = c.step_id AND x.tenant_id = j.tenant_id
+  -- the limit keeps this one index probe a row: joined freely, all results of the database were read for each page
+  LEFT JOIN LATERAL (SELECT r.body, r.blob FROM result r WHERE r.step_id = c.step_id AND r.tenant_id = c.tenant_id LIMIT 1) x ON true
   WHERE j.step_id = p_step AND j.fence = p_fence
   ORDER BY c.idx
 $$;

@@ -6,7 +6,7 @@ CREATE FUNCTION step_failed(s step, p_error jsonb, OUT o_arrivals arrival[], OUT
 DECLARE
   v_reason jsonb := jsonb_build_object('code', 'E-STEP-21', 'what', format('step %s failed', s.node), 'step', s.step_id, 'why', how_it_failed(s.step_id), 'error', p_error);
 BEGIN
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, nullif(s.fence, 0), v_reason);
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepFailed', s.version, nullif(s.fence, 0), v_reason || jsonb_build_object('attempts', s.attempts));
   DELETE FROM timer t WHERE t.target_id = s.step_id;
   IF s.fan_id IS NULL OR (s.uncollected AND is_needed(s.fan_id, s.idx)) THEN
     o_arrivals := '{}';

@@ -179,3 +179,25 @@ def test_looking_for_work_costs_little_when_nothing_is_due(never_analysed: Engin
                 session.execute(statement)
             assert (buffers(engine, session) - before) / 10 < 60, statement
     assert limits.FAN_OUT_CHUNK == 5_000
+
+
+def test_a_page_of_results_costs_the_same_wherever_it_is(never_analysed: Engine, session: Connection) -> None:
+    """The last page of 5,000 children is read as fast as the first."""
+    engine, worker = never_analysed, uuid4()
+    steps = spread_out(engine, "pages", 5_000)
+    for first in range(0, len(steps), 500):
+        batch = steps[first : first + 500]
+        complete(session, worker, batch, lease(session, worker, batch))
+    joining = engine.worker()
+    (join,) = joining.take("gather")
+    assert join.sources is not None
+    costs = []
+    for after in range(-1, 4_999, 500):
+        before = buffers(engine, session)
+        page = session.execute(
+            "SELECT idx FROM stanchion.results_page(%s, %s, %s, 'visit', %s, 500)",
+            (join.step_id, join.fence, join.sources[0], after),
+        ).fetchall()
+        assert [r[0] for r in page] == list(range(after + 1, after + 501))
+        costs.append(buffers(engine, session) - before)
+    assert max(costs[1:]) < 1.5 * min(costs[:3]), costs
