@@ -179,7 +179,7 @@ def _settings(path: Path, document: dict[str, Any], profile: str | None) -> dict
             )
         table = profiles[profile]
     for name in table:
-        if name not in VARIABLES and not (profile is None and name in ("profiles", "dev")):
+        if name not in VARIABLES and not (profile is None and name == "profiles"):
             raise Unprocessable(
                 "E-CONF-01",
                 f"there is no setting {name[:60]!a}",

@@ -40,6 +40,7 @@ def test_both_doors_give_the_same_task_for_the_same_key(shell: Shell) -> None:
     """HTTP and Kafka, one key, one task; another input under it is a conflict."""
     first = submitted(shell, "squares", "n:=3", "--key", "both-doors")
     again = shell("task", "submit", "squares", "n:=3", "--key", "both-doors", "--via", "kafka", "--json")
+    assert again.code == 0, again.err
     assert (again.document["task_id"], again.document["duplicate"]) == (first, True)
     for door in ("http", "kafka"):
         other = shell("task", "submit", "squares", "n:=4", "--key", "both-doors", "--via", door)
