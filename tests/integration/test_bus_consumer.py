@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from bus_kit import OUTAGE, Reader, eventually, messages, new_topic, own_server, reading, settings
+from bus_kit import LEFT_SOCKETS, Reader, eventually, messages, new_topic, own_server, reading, settings, swept
 
 from stanchion.bus.admin import ensure_topics
 from stanchion.bus.consumer import Consumer
@@ -25,6 +25,10 @@ from stanchion.embedded.server import Server
 from stanchion.embedded.tansu import Tansu
 from stanchion.runtime.clock import monotonic
 from stanchion.runtime.kafka_settings import KafkaSettings
+
+__all__ = ["swept"]
+
+pytestmark = LEFT_SOCKETS
 
 
 @pytest.fixture
@@ -350,7 +354,6 @@ class TestFragileGroups:
         producer.stop()
 
 
-@OUTAGE
 class TestOutages:
     def test_waits_for_a_topic_that_does_not_exist_yet(self, broker: Server) -> None:
         """It says so, creates nothing, and reads once somebody has created it."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Iterator
 
 import pytest
-from bus_kit import OUTAGE, eventually, messages, new_topic, own_server, reading, settings
+from bus_kit import LEFT_SOCKETS, eventually, messages, new_topic, own_server, reading, settings, swept
 
 from stanchion.bus.admin import ensure_topics
 from stanchion.bus.lag import true_end_offsets
@@ -19,6 +18,10 @@ from stanchion.embedded.server import Server
 from stanchion.embedded.tansu import Tansu
 from stanchion.errors import TooLarge, Unavailable, Unprocessable
 from stanchion.runtime.clock import monotonic
+
+__all__ = ["swept"]
+
+pytestmark = LEFT_SOCKETS
 
 
 @pytest.fixture
@@ -131,7 +134,6 @@ class TestOutcomes:
         assert Producer(settings("127.0.0.1:1")).send_all([]) == []
 
 
-@OUTAGE
 class TestOutages:
     def test_without_a_broker_it_answers_in_time(self) -> None:
         """Each message with the reason; nothing waits for ever."""
@@ -141,7 +143,6 @@ class TestOutages:
         assert monotonic() - started < 10
         assert [type(outcome) for outcome in outcomes] == [Unavailable] * 3
         assert producer.check()
-        gc.collect()
 
     def test_a_broker_that_comes_back_empty(self, broker: Server) -> None:
         """Its session is over with the broker's memory: a new one is made, and nobody has to restart anything."""

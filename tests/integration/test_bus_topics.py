@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 
 import pytest
-from bus_kit import OUTAGE, eventually, messages, new_topic, own_server, reading, settings
+from bus_kit import LEFT_SOCKETS, eventually, messages, new_topic, own_server, reading, settings, swept
 
 from stanchion.bus.admin import ensure_topics, missing_topics
 from stanchion.bus.dead_letters import dead_letter, redrive
@@ -18,6 +17,10 @@ from stanchion.embedded import Endpoints
 from stanchion.embedded.ports import free_port
 from stanchion.embedded.tansu import Tansu
 from stanchion.errors import Unavailable
+
+__all__ = ["swept"]
+
+pytestmark = LEFT_SOCKETS
 
 
 class TestTopics:
@@ -48,7 +51,6 @@ class TestTopics:
         ensure_topics(endpoints.kafka_bootstrap, wanted)
         assert missing_topics(endpoints.kafka_bootstrap, [spec.name for spec in wanted]) == []
 
-    @OUTAGE
     def test_waits_for_a_broker_that_is_still_starting(self) -> None:
         """The services of a stack start in any order."""
         spec = new_topic()
@@ -61,14 +63,12 @@ class TestTopics:
             assert not creating.is_alive()
             assert missing_topics(settings(broker.url), [spec.name]) == []
 
-    @OUTAGE
     def test_gives_up_with_a_reason_when_there_is_no_broker(self) -> None:
         """Bounded, and with the address."""
         address = f"127.0.0.1:{free_port()}"
         with pytest.raises(Unavailable, match=address) as caught:
             ensure_topics(settings(address, bootstrap_timeout_ms=200), [new_topic()], timeout=0.5)
         assert caught.value.code == "E-NET-01"
-        gc.collect()
 
 
 class TestLag:

@@ -121,8 +121,8 @@ class TestWithoutValkey:
             for _ in range(2):
                 valkey.kill()
                 hints.publish("relay")
+                event.clear()  # while nobody can set it
                 valkey.restart()
-                event.clear()
                 eventually(event.is_set)
                 event.clear()
                 eventually(lambda: woken(hints, "relay", event))
