@@ -101,9 +101,11 @@ def check(session: Session, database: str | None, run_id: str | None) -> int:
     """
     from stanchion.cli.replays import differences
 
-    rows = list(differences(admin_url(session, database), run_id))
-    found = Printer(session).listing(rows, [field(name) for name in (rows[0] if rows else {})])
-    say(session, f"{counted(found, 'difference')} found" if found else "stored and derived state are the same")
+    names = ("run_id", "what", "which", "field", "stored", "told")
+    found = Printer(session).listing(
+        differences(admin_url(session, database), run_id), [field(name) for name in names], ident="which"
+    )
+    say(session, f"{counted(found, 'difference')} found" if found else "rows and events agree")
     return exit_codes.FAILED if found else exit_codes.DONE
 
 
@@ -116,15 +118,20 @@ def check(session: Session, database: str | None, run_id: str | None) -> int:
 @click.option("--run", "run_id", metavar="ID", help="Only this run.")
 @dangerous
 def rebuild(session: Session, database: str | None, run_id: str | None, consent: Consent) -> int:
-    """Derive the projections from the events again, and store them in place of what is there."""
-    from stanchion.cli.replays import differences, rebuilt
+    """Put derived rows right (what is ready, what is due, what joins have counted) and print what was wrong."""
+    from stanchion.cli.replays import repairs
     from stanchion.runtime.redaction import redact_text
 
     url = admin_url(session, database)
-    found = sum(1 for _ in differences(url, run_id))
-    plan = f"rebuild {run_id or 'every run'} from its events ({counted(found, 'difference')} now)"
-    if not consent.obtain(session, plan, found, where=redact_text(url)):
+    wrong = list(repairs(url, run_id, apply=False))
+    columns = [field(name) for name in ("run_id", "what", "which", "detail")]
+    if not wrong:
+        Printer(session).listing([], columns if session.machine else [], ident="which")
+        say(session, "nothing is wrong")
         return exit_codes.DONE
-    count = rebuilt(url, run_id)
-    Printer(session).document({"rebuilt": count}, f"{counted(count, 'run')} rebuilt", ident="rebuilt")
+    agreed = consent.obtain(session, f"put {counted(len(wrong), 'row')} right", len(wrong), where=redact_text(url))
+    # What is printed is what was done: between the look and the act the engine may have moved on.
+    done = list(repairs(url, run_id, apply=True)) if agreed else wrong
+    Printer(session).listing(done, columns, ident="which")
+    say(session, f"{counted(len(done), 'row')} put right" if agreed else "nothing was changed")
     return exit_codes.DONE

@@ -1,50 +1,57 @@
-"""The way from a command to the replay of events: a database of one connection, and differences as rows."""
+"""The way from a command to the events: a database of one connection, and what was found as rows for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import fields, is_dataclass
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
+from stanchion.authority.check import check
+from stanchion.authority.rebuild import rebuild
 from stanchion.contracts import ids
 from stanchion.db.engine import Database
-from stanchion.errors import NotFound
+
+_PREFIXES: Final = {"task": ids.TASK, "run": ids.RUN, "step": ids.STEP, "barrier": "bar"}
 
 
 def differences(url: str, run_id: str | None) -> Iterator[dict[str, Any]]:
-    """What differs between the stored rows and those derived from the events, one row each."""
-    check = _function("stanchion.authority.check", "check")
+    """What stands in rows and is told otherwise by the events, one row each."""
+    wanted = _run(run_id)
     with closing(Database(url, name="check", pool_size=1)) as database:
-        for difference in check(database, _run(run_id)):
-            yield _row(difference)
+        for one in check(database, wanted):
+            yield {
+                "run_id": ids.public(ids.RUN, one.run_id),
+                "what": one.what,
+                "which": _shown(one.what, one.which),
+                "field": one.field,
+                "stored": _plain(one.stored),
+                "told": _plain(one.told),
+            }
 
 
-def rebuilt(url: str, run_id: str | None) -> int:
-    """Store what the events say in place of what is stored; how many runs."""
-    rebuild = _function("stanchion.authority.rebuild", "rebuild")
+def repairs(url: str, run_id: str | None, *, apply: bool) -> Iterator[dict[str, Any]]:
+    """What is wrong in derived rows, one row each; with `apply` it is put right."""
+    wanted = _run(run_id)
     with closing(Database(url, name="rebuild", pool_size=1)) as database:
-        return int(rebuild(database, _run(run_id)) or 0)
+        for one in rebuild(database, wanted, apply=apply):
+            yield {
+                "run_id": one.run_id and ids.public(ids.RUN, one.run_id),
+                "what": one.what,
+                "which": _shown(one.what, one.which),
+                "detail": one.detail,
+            }
 
 
 def _run(text: str | None) -> UUID | None:
     return None if text is None else ids.parse(text, ids.RUN)
 
 
-def _function(module: str, name: str) -> Any:
-    if find_spec(module) is None:
-        raise NotFound("E-FIND-01", f"this release has no {module}")
-    return getattr(import_module(module), name)
-
-
-def _row(difference: Any) -> dict[str, Any]:
-    if not is_dataclass(difference):
-        return {"what": str(difference)}
-    return {one.name: _plain(getattr(difference, one.name)) for one in fields(difference)}
+def _shown(what: str, which: UUID | None) -> str | None:
+    if which is None:
+        return None
+    return ids.public(_PREFIXES[what], which) if what in _PREFIXES else str(which)
 
 
 def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, UUID) else value
+    return value if value is None or isinstance(value, bool | int | float | str | list | dict) else str(value)

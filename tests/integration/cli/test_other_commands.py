@@ -13,6 +13,7 @@ from stanchion.bus.messages import Message
 from stanchion.bus.producer import Producer
 from stanchion.cli.main import run
 from stanchion.cli.stack import Stack
+from stanchion.contracts import ids
 from stanchion.contracts.envelope import Envelope
 from stanchion.contracts.topics import TASK_SERVICE_COMMANDS
 from stanchion.runtime.kafka_settings import KafkaSettings
@@ -198,3 +199,25 @@ def test_a_shell_completes_ids_and_names(
     assert "plain,squares" in completed("stanchion task submit sq", 3)
     monkeypatch.setenv("STANCHION_API_URL", "http://127.0.0.1:9")
     assert completed("stanchion task submit sq", 3) == []
+
+
+def test_rows_and_events_agree_until_somebody_meddles(shell: Shell, stack: Stack) -> None:
+    """check names the row, the field and both values; a lost row of what is ready is put right after a question."""
+    import psycopg
+
+    task = shell("task", "submit", "squares", "n:=3", "--wait", "--json").document
+    assert shell("db", "check", "--run", task["run_id"]).code == 0
+    assert shell("db", "rebuild", "--run", task["run_id"], "--dry-run").code == 0
+    with psycopg.connect(stack.endpoints.database_url, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")  # past the guards, as only an administrator can
+        connection.execute(
+            "UPDATE stanchion.task SET priority = priority + 1, state = 'failed' WHERE run_id = %s",
+            (ids.parse(task["run_id"], ids.RUN),),
+        )
+    checked = shell("db", "check", "--run", task["run_id"], "--json")
+    found = checked.document["items"]
+    assert checked.code == 1
+    assert {"what": "task", "field": "state", "stored": "failed", "told": "completed"}.items() <= {
+        name: value for one in found if one["field"] == "state" for name, value in one.items()
+    }.items()
+    assert shell("db", "check", "--run", "tsk_" + "0" * 26).code == 2
