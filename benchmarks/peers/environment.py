@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -16,19 +17,30 @@ _INSTALL_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A system under comparison: what it needs installed, and which script drives it."""
+    """A system under comparison: what it needs installed, which script drives it, and how it is set."""
 
     name: str
     requirements: tuple[str, ...]
+    of: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def package(self) -> str:
+        """Several settings of one peer share its script and its environment."""
+        return self.of or self.name
 
     @property
     def script(self) -> Path:
         """The driver script; it runs with the peer's own interpreter."""
-        return Path(__file__).with_name(f"{self.name}_peer.py")
+        return Path(__file__).with_name(f"{self.package}_peer.py")
 
 
+_PGQUEUER = ("pgqueuer[asyncpg]==1.6.0", "uvloop")
 PEERS: Final = (
-    Peer("pgqueuer", ("pgqueuer[asyncpg]==1.6.0", "uvloop")),
+    # At its best: batches of 100 and no limit to how many jobs run at once. 25 drains half as fast, 200 no faster.
+    Peer("pgqueuer", _PGQUEUER, settings={"PEER_BATCH": "100"}),
+    # With eight slots, as all others have: its batches can then be half of that at most.
+    Peer("pgqueuer-slots", _PGQUEUER, "pgqueuer", {"PEER_BATCH": "4", "PEER_AT_ONCE": "8"}),
     Peer("celery", ("celery[redis]==5.7.0",)),
     Peer("procrastinate", ("procrastinate==3.10.0", "psycopg[binary,pool]", "uvloop")),
     Peer("dbos", ("dbos==3.4.0", "psycopg[binary]")),
@@ -40,7 +52,7 @@ def interpreter_for(peer: Peer, root: Path) -> Path:
 
     Raises RuntimeError when uv is missing, subprocess.CalledProcessError or TimeoutExpired when the index fails it.
     """
-    home = (root / peer.name).absolute()
+    home = (root / peer.package).absolute()
     python = home / "bin" / "python"
     stamp = home / "requirements.txt"
     wanted = "\n".join((sys.version, *peer.requirements))

@@ -18,9 +18,8 @@ from pgqueuer.queries import Queries
 
 URL = os.environ["PEER_DATABASE_URL"]
 SLOTS = int(os.environ["PEER_SLOTS"])
-BATCH = (
-    100  # 25 drains half as fast, 200 no faster; how many run at once is not limited, only how many use the database
-)
+BATCH = int(os.environ["PEER_BATCH"])
+AT_ONCE = int(os.environ.get("PEER_AT_ONCE", "0")) or None
 LINKS = 50
 
 
@@ -77,7 +76,7 @@ async def work() -> None:
         await pool.execute(joins.NOTE, "start", int(job.payload), started)
 
     talk.up()
-    await queue.run(batch_size=BATCH)
+    await queue.run(batch_size=BATCH, max_concurrent_tasks=AT_ONCE)
 
 
 class Driver:

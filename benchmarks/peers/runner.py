@@ -34,13 +34,14 @@ class PeerRun:
         self.peer = peer
         self._command = [str(python), str(peer.script)]
         self._admin_url = database_url
-        self._database = f"bench_{peer.name}"
+        self._database = f"bench_{peer.package}"
         self._url = urlunsplit(urlsplit(database_url)._replace(path=f"/{self._database}"))
         self._environment = {
             **{name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")},
             "PEER_DATABASE_URL": self._url,
             "PEER_REDIS_URL": redis_url,
             "PEER_SLOTS": str(SLOTS),
+            **peer.settings,
             "PYTHONUNBUFFERED": "1",
         }
         self._servers = servers
