@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Event
 
+from stanchion.authority.keys import Keys
 from stanchion.authority.planning import Planning
 from stanchion.authority.upkeep import Upkeep
 from stanchion.authority.workflows import Workflows
@@ -13,7 +14,7 @@ from stanchion.contracts.topics import ORCHESTRATOR_COMMANDS
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
 from stanchion.runtime.hints import Hints
-from stanchion.runtime.http import HttpServer, health_app
+from stanchion.runtime.http import HttpServer, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
 
@@ -22,6 +23,9 @@ from .deadline_keeper import DeadlineKeeper
 from .lease_reaper import LeaseReaper
 from .lookout import Lookout
 from .offer_dispatcher import OfferDispatcher
+from .page_door import PageDoor
+from .page_queries import PageQueries
+from .pages import Pages
 from .run_planner import RunPlanner
 from .run_sweeper import RunSweeper
 from .settings import OrchestratorSettings
@@ -73,7 +77,15 @@ def build(argv: Sequence[str]) -> Service:
     service.add_loop("lookout", lookout.run_once, busy_wait=0.05, idle_wait=settings.lookout_seconds, wake=look)
     if settings.http_port is not None:
         checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": consumer.check}
-        service.add(
-            HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE)
-        )
+        app = service.add(pages_of(settings)).app(checks, with_metrics=is_loopback(settings.http_host))
+        service.add(HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
     return service
+
+
+def pages_of(settings: OrchestratorSettings) -> Pages:
+    """The pages, over connections of their own: a flood of visitors must not take those of the loops."""
+    url = settings.database_url.get_secret_value()
+    database = Database(url, name="orchestrator pages", pool_size=2, overflow=2, wait_seconds=5.0)
+    # in the dev profile whoever can reach this machine's loopback has its database and its keys as well
+    open_to = settings.page_tenant if settings.profile == "dev" and is_loopback(settings.http_host) else None
+    return Pages(PageQueries(database), PageDoor(Keys(database), open_to))

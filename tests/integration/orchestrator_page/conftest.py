@@ -1,0 +1,111 @@
+"""One database and one server for each module of the page's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import httpx2
+import psycopg
+import pytest
+from kit.engine import Admin, Engine
+
+from services.orchestrator.app import pages_of
+from services.orchestrator.pages import Pages
+from services.orchestrator.settings import OrchestratorSettings
+from stanchion.authority.keys import Keys
+from stanchion.db import grants
+from stanchion.db.engine import Database, login_url
+from stanchion.runtime.http import HttpServer
+
+if TYPE_CHECKING:
+    from kit.databases import Databases
+
+
+@pytest.fixture(scope="module")
+def database_url(databases: Databases) -> Iterator[str]:
+    """A migrated database of this module's own."""
+    url = databases.create()
+    yield url
+    databases.drop(url)
+
+
+@pytest.fixture(scope="module")
+def admin(database_url: str) -> Iterator[Admin]:
+    """A superuser's connection, for looking and for damaging."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def service(database_url: str) -> Iterator[Database]:
+    """Connections under the task service's login."""
+    made = Database(login_url(database_url, grants.TASK_SERVICE), name="test", pool_size=2)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def tenants(service: Database) -> dict[str, UUID]:
+    """Two tenants: dev, whose tasks the pages show, and another one."""
+    return {name: Keys(service).create_tenant(name) for name in ("dev", "other")}
+
+
+@pytest.fixture(scope="module")
+def make_engine(database_url: str, admin: Admin, tenants: dict[str, UUID]) -> Iterator[Callable[[str], Engine]]:
+    """`make_engine(tenant)`: runs driven by hand."""
+    opened: list[Database] = []
+
+    def under(login: str) -> Database:
+        opened.append(Database(login_url(database_url, login), name=f"test {login}", pool_size=2))
+        return opened[-1]
+
+    yield lambda tenant: Engine(under, admin, tenants[tenant])
+    for database in opened:
+        database.close()
+
+
+@pytest.fixture(scope="module")
+def engine(make_engine: Callable[[str], Engine]) -> Engine:
+    """Runs of the tenant whose tasks the pages show."""
+    return make_engine("dev")
+
+
+@pytest.fixture(scope="module")
+def serve(database_url: str) -> Iterator[Callable[..., str]]:
+    """`serve(**settings)`: a server of the pages; returns its address."""
+    running: list[tuple[HttpServer, Pages]] = []
+
+    def start(**changes: Any) -> str:
+        given: dict[str, Any] = {
+            "database_url": login_url(database_url, grants.ORCHESTRATOR),
+            "kafka_bootstrap": "127.0.0.1:9",
+            "profile": "dev",
+            "http_port": 0,
+        }
+        settings = OrchestratorSettings(**(given | changes))
+        checks = {"database": lambda: None, "broker": lambda: "away"}
+        pages = pages_of(settings)
+        server = HttpServer(pages.app(checks, with_metrics=True), port=0, service="orchestrator")
+        server.start()
+        running.append((server, pages))
+        return server.url
+
+    yield start
+    for server, pages in running:
+        assert server.stop(10)
+        pages.stop()
+
+
+@pytest.fixture(scope="module")
+def url(serve: Callable[..., str], tenants: dict[str, UUID]) -> str:
+    """A server in the dev profile."""
+    return serve()
+
+
+@pytest.fixture(scope="module")
+def web(url: str) -> Iterator[httpx2.Client]:
+    """A visitor without a key."""
+    with httpx2.Client(base_url=url, timeout=30.0) as client:
+        yield client
