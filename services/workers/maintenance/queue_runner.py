@@ -6,6 +6,7 @@ that goes on without it.
 
 from __future__ import annotations
 
+import logging
 import secrets
 
 import redis
@@ -22,6 +23,7 @@ BLOCK_SECONDS = 2  # how long it listens at once: what stopping may take
 PRESENCE_SECONDS = 60  # an RQ worker that is silent for longer is taken for gone
 
 log = get_logger()
+logging.getLogger("rq.worker").setLevel(logging.WARNING)  # importing RQ sets it to INFO: four lines for each job
 
 
 class EntryWorker(SimpleWorker):

@@ -74,6 +74,7 @@ class Process:
     """A maintenance worker as a real process, with its log."""
 
     def __init__(self, folder: Path, admin_url: str, redis_url: str, **settings: str) -> None:
+        self.redis_url = redis_url
         self.log = folder / f"maintenance-{len(list(folder.glob('*.log')))}.log"
         environment = {
             **os.environ,
@@ -101,7 +102,7 @@ class Process:
         """SIGTERM, and its exit code."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGTERM)
-        return self.child.wait(20)
+        return self.child.wait(60)
 
     def kill(self) -> None:
         """SIGKILL."""
