@@ -150,7 +150,9 @@ class Demo:
                 self._say(f"{what}: {line}")
         barrier = summary["barrier"] or {}
         arrived = f"{barrier.get('arrived')} of {barrier.get('expected')} arrived"
-        self._say(f"barrier: {barrier.get('rule')} ({barrier.get('need')}), {arrived}, released {barrier.get('released')}×")
+        self._say(
+            f"barrier: {barrier.get('rule')} ({barrier.get('need')}), {arrived}, released {barrier.get('released')}×"
+        )
         counted = ("children", "attempts", "take_overs", "refused_writes", "seconds")
         self._say(", ".join(f"{name.replace('_', ' ')} {summary[name]}" for name in counted))
         if result:

@@ -10,7 +10,6 @@ from threading import Event
 
 from stanchion.authority.upkeep import Upkeep, Waiting
 
-
 WHILE_IT_GOES_ON_SECONDS = 0.1
 """Between looks while offers, sweeps and joins make their way."""
 

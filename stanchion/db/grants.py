@@ -107,11 +107,42 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "rebuild_rest": (OWNER,),
 }
 
-READABLE: dict[str, tuple[str, ...]] = dict.fromkeys((TASK_SERVICE, ORCHESTRATOR, DASHBOARD), ("tenant", "workflow", "node_stat", "task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "ready", "timer", "refused_write", "worker", "audit", "dead_letter", "maintenance_job", "outbox_partition", "relay"))
+READABLE: dict[str, tuple[str, ...]] = dict.fromkeys(
+    (TASK_SERVICE, ORCHESTRATOR, DASHBOARD),
+    (
+        "tenant",
+        "workflow",
+        "node_stat",
+        "task",
+        "run",
+        "step",
+        "attempt",
+        "result",
+        "barrier",
+        "barrier_slot",
+        "barrier_release",
+        "event",
+        "ready",
+        "timer",
+        "refused_write",
+        "worker",
+        "audit",
+        "dead_letter",
+        "maintenance_job",
+        "outbox_partition",
+        "relay",
+    ),
+)
 """Tables that a login may SELECT from, under row-level security. The worker and the relay read through functions only."""
 
 OWNER_FUNCTIONS = ("guard_partition", "make_partitions", "drop_partitions", "remove_history")
 """What makes and drops tables, or removes rows that the engine may only add, runs as the owner."""
 
-ENGINE_NEVER = {"event": "UPDATE, DELETE", "barrier_release": "UPDATE, DELETE", "refused_write": "UPDATE, DELETE", "audit": "UPDATE, DELETE", "workflow": "UPDATE, DELETE"}
+ENGINE_NEVER = {
+    "event": "UPDATE, DELETE",
+    "barrier_release": "UPDATE, DELETE",
+    "refused_write": "UPDATE, DELETE",
+    "audit": "UPDATE, DELETE",
+    "workflow": "UPDATE, DELETE",
+}
 """What even the functions may not do: these tables only ever grow."""

@@ -547,7 +547,10 @@ maintenance_job = Table(
     Index("maintenance_open", "due_at", postgresql_where=text("finished_at IS NULL")),
     Index("maintenance_ended", "finished_at", postgresql_where=text("finished_at IS NOT NULL")),
     CheckConstraint("state IN ('due', 'running', 'done', 'failed')", name="states_of_maintenance_jobs"),
-    CheckConstraint("(finished_at IS NOT NULL) = (state IN ('done', 'failed'))", name="a_maintenance_job_has_an_end_only_when_it_ended"),
+    CheckConstraint(
+        "(finished_at IS NOT NULL) = (state IN ('done', 'failed'))",
+        name="a_maintenance_job_has_an_end_only_when_it_ended",
+    ),
     CheckConstraint("(lease_until IS NOT NULL) = (state = 'running')", name="a_running_maintenance_job_has_a_lease"),
     postgresql_with={"fillfactor": "70"},
 )

@@ -25,7 +25,7 @@ def race(times: int, *acts: Callable[[int], Any]) -> list[list[Any]]:
             for n in range(times):
                 gate.wait(SECONDS)
                 answers[number].append(act(n))
-        except BaseException as error:  # noqa: BLE001 - it is raised in the test's own thread
+        except BaseException as error:
             errors.append(error)
             gate.abort()
 

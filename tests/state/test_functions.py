@@ -23,9 +23,7 @@ from stanchion.workflow import All, Ctx, Go, Workflow
 
 Sql = psycopg.Connection[tuple[Any, ...]]
 
-TABLES = (
-    "task run step attempt result barrier barrier_slot barrier_release event outbox ready timer refused_write audit inbox"
-).split()
+TABLES = ["task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "outbox", "ready", "timer", "refused_write", "audit", "inbox"]
 LATER = "'2 days'"
 
 
@@ -182,32 +180,26 @@ ACTS = {
     "complete": Act(
         WORKER,
         "SELECT * FROM stanchion.complete(%(worker)s, ARRAY[%(step)s], ARRAY[%(fence)s]::bigint[], ARRAY['1'::jsonb], ARRAY[NULL]::bytea[], NULL, ARRAY['none@1'], ARRAY['default'], 0, 30000)",
-        {
-            s: ("succeeded", HELD_DONE + "result barrier barrier_release outbox ready run")
-            for s in ("leased", "running")
-        },
+        dict.fromkeys(("leased", "running"), ("succeeded", HELD_DONE + "result barrier barrier_release outbox ready run")),
         fenced=True,
     ),
     "complete_with_plan": Act(
         WORKER,
         "SELECT stanchion.complete_with_plan(%(worker)s, %(step)s, %(fence)s, '1', NULL, '{}')",
-        {
-            s: ("succeeded", HELD_DONE + "result barrier barrier_release outbox ready run")
-            for s in ("leased", "running")
-        },
+        dict.fromkeys(("leased", "running"), ("succeeded", HELD_DONE + "result barrier barrier_release outbox ready run")),
         fenced=True,
     ),
     "fail for good": Act(WORKER, FAIL.format("true"), {"leased": FAILS, "running": FAILS}, fenced=True),
     "fail and retry": Act(
         WORKER,
         FAIL.format("false"),
-        {s: ("retry_wait", HELD_DONE + "timer") for s in ("leased", "running")},
+        dict.fromkeys(("leased", "running"), ("retry_wait", HELD_DONE + "timer")),
         fenced=True,
     ),
     "give_back": Act(
         WORKER,
         "SELECT stanchion.give_back(%(worker)s, ARRAY[%(step)s], ARRAY[%(fence)s]::bigint[], 'test')",
-        {s: ("ready", HELD_DONE + "ready outbox") for s in ("leased", "running")},
+        dict.fromkeys(("leased", "running"), ("ready", HELD_DONE + "ready outbox")),
         fenced=True,
     ),
     "renew": Act(
@@ -225,7 +217,7 @@ ACTS = {
     "reap": Act(
         ORCHESTRATOR,
         "SELECT * FROM stanchion.reap(100)",
-        {s: ("ready", HELD_DONE + "ready outbox") for s in ("leased", "running")},
+        dict.fromkeys(("leased", "running"), ("ready", HELD_DONE + "ready outbox")),
         later=True,
     ),
     "fire_timers": Act(ORCHESTRATOR, "SELECT stanchion.fire_timers(100)", {}),

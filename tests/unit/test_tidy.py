@@ -67,6 +67,8 @@ def test_nothing_banned_is_used(path: Path) -> None:
         for pattern, why in BANNED.items():
             if "print" in pattern and named(path).startswith(MAY_PRINT):
                 continue
+            if "sleep" in pattern and named(path).startswith("benchmarks/peers/"):
+                continue  # a driver that paces its submissions runs without our clock
             assert not re.search(pattern, line), f"{named(path)}:{number}: {why}"
 
 
