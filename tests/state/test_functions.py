@@ -23,7 +23,23 @@ from stanchion.workflow import All, Ctx, Go, Workflow
 
 Sql = psycopg.Connection[tuple[Any, ...]]
 
-TABLES = ["task", "run", "step", "attempt", "result", "barrier", "barrier_slot", "barrier_release", "event", "outbox", "ready", "timer", "refused_write", "audit", "inbox"]
+TABLES = [
+    "task",
+    "run",
+    "step",
+    "attempt",
+    "result",
+    "barrier",
+    "barrier_slot",
+    "barrier_release",
+    "event",
+    "outbox",
+    "ready",
+    "timer",
+    "refused_write",
+    "audit",
+    "inbox",
+]
 LATER = "'2 days'"
 
 
@@ -180,13 +196,17 @@ ACTS = {
     "complete": Act(
         WORKER,
         "SELECT * FROM stanchion.complete(%(worker)s, ARRAY[%(step)s], ARRAY[%(fence)s]::bigint[], ARRAY['1'::jsonb], ARRAY[NULL]::bytea[], NULL, ARRAY['none@1'], ARRAY['default'], 0, 30000)",
-        dict.fromkeys(("leased", "running"), ("succeeded", HELD_DONE + "result barrier barrier_release outbox ready run")),
+        dict.fromkeys(
+            ("leased", "running"), ("succeeded", HELD_DONE + "result barrier barrier_release outbox ready run")
+        ),
         fenced=True,
     ),
     "complete_with_plan": Act(
         WORKER,
         "SELECT stanchion.complete_with_plan(%(worker)s, %(step)s, %(fence)s, '1', NULL, '{}')",
-        dict.fromkeys(("leased", "running"), ("succeeded", HELD_DONE + "result barrier barrier_release outbox ready run")),
+        dict.fromkeys(
+            ("leased", "running"), ("succeeded", HELD_DONE + "result barrier barrier_release outbox ready run")
+        ),
         fenced=True,
     ),
     "fail for good": Act(WORKER, FAIL.format("true"), {"leased": FAILS, "running": FAILS}, fenced=True),

@@ -34,7 +34,7 @@ WITHOUT_TENANT = {
 NARROW = {
     "workflow_version", "version", "number", "runs", "open", "expected", "need", "succeeded", "failed", "skipped",
     "included", "remaining", "idx", "round", "waits", "attempts", "losses", "max_attempts", "priority", "offers", "slot",
-    "slots", "slots_left", "part", "timeout_ms", "mean_ms", "size", "pid", "running", "clock_offset_ms", "partition", "tries",
+    "slots", "slots_left", "part", "timeout_ms", "lease_ms", "mean_ms", "size", "pid", "running", "clock_offset_ms", "partition", "tries",
 }  # fmt: skip
 """Counts that have a small bound by contract; ids, sequences, fences and row versions are 64 bits wide."""
 

@@ -37,15 +37,11 @@ def login(url: str, name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
 
 def refusal(connection: Admin, statement: LiteralString | str, *parameters: Any, tenant: UUID | None = None) -> str:
     """The SQLSTATE with which a statement is refused; fails when it passes."""
-    try:
-        with connection.transaction(force_rollback=True):
-            if tenant is not None:
-                connection.execute("SELECT set_config('stanchion.tenant', %s, true)", (str(tenant),))
-            connection.execute(statement, parameters)  # type: ignore[arg-type]  # names of tables are put in
-    except psycopg.Error as error:
-        assert error.sqlstate is not None
-        return error.sqlstate
-    raise AssertionError(f"not refused: {statement}")
+    with pytest.raises(psycopg.Error) as refused, connection.transaction(force_rollback=True):  # noqa: PT012 - one act
+        if tenant is not None:
+            connection.execute("SELECT set_config('stanchion.tenant', %s, true)", (str(tenant),))
+        connection.execute(statement, parameters)  # type: ignore[arg-type]  # names of tables are put in
+    return refused.value.sqlstate or ""
 
 
 def refusal_as(admin: Admin, role: str, statement: str, *parameters: Any) -> str:

@@ -209,7 +209,18 @@ class TestHistory:
         finished(engine, "one")
         engine.forward(100 * 86_400)
         other = finished(engine, "two")
-        tables = ["task", "run", "step", "attempt", "barrier", "barrier_slot", "barrier_release", "refused_write", "timer", "result"]
+        tables = [
+            "task",
+            "run",
+            "step",
+            "attempt",
+            "barrier",
+            "barrier_slot",
+            "barrier_release",
+            "refused_write",
+            "timer",
+            "result",
+        ]
         assert retention.remove_history(90 * DAY) == 0, "its payload is still there"
         retention.remove_payloads(30 * DAY)
         assert retention.remove_history(90 * DAY) == 1
