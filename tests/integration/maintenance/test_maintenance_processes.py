@@ -6,6 +6,7 @@ import json
 import signal
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ def test_it_does_its_jobs_and_ends_when_asked(
 
 
 def test_three_workers_do_each_job_once(start: Callable[..., Process], admin: Admin, eventually: Eventually) -> None:
-    """While Redis is emptied again and again; no job has two rows, two claims, or two ends."""
+    """While Redis is emptied again and again; no job has two rows or two ends, nor claims without a reason."""
     processes = [start(**QUICK, job_lease_seconds="90") for _ in range(3)]
     with redis.Redis.from_url(processes[0].redis_url) as client:
         for goal in (6, 12, 18):
@@ -84,9 +85,12 @@ def test_three_workers_do_each_job_once(start: Callable[..., Process], admin: Ad
         assert keys_without_end(client) == []
     found = rows(admin)
     assert len({(row["kind"], row["key"]) for row in found}) == len(found)
-    assert {row["fence"] for row in found if row["state"] == "done"} == {1}
-    ended = [(line["kind"], line["key"]) for p in processes for line in lines(p, "maintenance.job_done")]
-    assert len(ended) == len(set(ended))
+    claims = [line for process in processes for line in lines(process, "maintenance.job_done")]
+    ended = [(line["kind"], line["key"]) for line in claims if line["state"] == "done"]
+    assert sorted(ended) == sorted({(row["kind"], row["key"]) for row in found if row["state"] == "done"})
+    # who drains hands its job over: that is a claim more, and the only reason for one
+    claimed = Counter((line["kind"], line["key"]) for line in claims)
+    assert all(row["fence"] == claimed[row["kind"], row["key"]] for row in found if row["state"] == "done")
     assert len({row["worker"] for row in found if row["state"] == "done"}) > 1
 
 
