@@ -119,7 +119,7 @@ class Demo:
 
     def _await_take_over(self, facts: Facts, task_id: str, held: dict[str, Any]) -> None:
         deadline = self._deadline()
-        while facts.fence_of_child(task_id, int(held["idx"])) < 2 and not deadline.passed:
+        while not facts.was_taken_over(task_id, int(held["idx"])) and not deadline.passed:
             self._bar(facts, task_id)
             pause(0.05)
 

@@ -37,14 +37,14 @@ class Facts:
         )
         return row["done"], row["n"]
 
-    def fence_of_child(self, task_id: str, idx: int) -> int:
-        """The newest fence of a child of the fan-out."""
+    def was_taken_over(self, task_id: str, idx: int) -> bool:
+        """Whether a child of the fan-out has a newer fence than its first, or has ended without one."""
         row = self._one(
-            "SELECT coalesce(max(s.fence), 0) AS fence FROM stanchion.step s JOIN stanchion.task t ON t.run_id = s.run_id WHERE t.task_id = %s AND s.fan_id IS NOT NULL AND s.idx = %s",
+            "SELECT coalesce(bool_or(s.fence > 1 OR s.state IN ('succeeded', 'failed', 'skipped', 'cancelled')), false) AS moved FROM stanchion.step s JOIN stanchion.task t ON t.run_id = s.run_id WHERE t.task_id = %s AND s.fan_id IS NOT NULL AND s.idx = %s",
             _id(task_id),
             idx,
         )
-        return int(row["fence"])
+        return bool(row["moved"])
 
     def await_refusals(self, task_id: str, deadline: Deadline) -> None:
         """Wait until the write of the thawed worker has come and was refused."""

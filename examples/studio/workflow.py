@@ -41,7 +41,7 @@ def read(ctx: Ctx, task: ReadingTask) -> Reading:  # noqa: ARG001 - the engine's
 
 @studio.step(
     after=(plan, read),
-    join=AtLeast(0.9, within="10m", on_failed="collect"),
+    join=AtLeast(0.9, within="10m", on_failed="collect", rest="finish"),
     timeout="15m",
     no_retry=(ModelRefusedError,),
 )
