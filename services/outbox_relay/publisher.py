@@ -17,7 +17,7 @@ from stanchion.bus.admin import ensure_topics
 from stanchion.bus.messages import Message
 from stanchion.bus.producer import Producer
 from stanchion.contracts.envelope import Envelope
-from stanchion.contracts.topics import queue_of, worker_specs
+from stanchion.contracts.topics import ALL, DEAD_LETTER_SUFFIX, TopicSpec, queue_of, worker_specs
 from stanchion.errors import Rejected, Unavailable
 from stanchion.runtime import failpoints
 from stanchion.runtime.clock import monotonic
@@ -27,6 +27,7 @@ from stanchion.telemetry import metrics
 log = get_logger()
 
 SOURCE: Final = "stanchion/outbox-relay"
+ENSURE_SECONDS: Final = 2.0
 READ = failpoints.declare("relay.read", "messages were read from the outbox, none is sent")
 SENT = failpoints.declare("relay.sent", "the broker acknowledged messages that still stand in the outbox")
 
@@ -94,6 +95,7 @@ class Publisher:
                 metrics.relay_parked.inc()
             elif outcome is not None:
                 stuck.add(row.part)
+                self._topics.discard(row.topic)  # it may have gone with a broker that came back empty
         if stuck and not sent:
             first = next(o for o in outcomes if o is not None)
             raise first if isinstance(first, Unavailable) else Unavailable("E-NET-04", str(first))
@@ -117,12 +119,21 @@ class Publisher:
             self._tenants |= self.outbox.tenant_names(list(unknown))
 
     def _ensure_topics(self, rows: Sequence[Row]) -> None:
-        """Queues are named by workflows: their topics are created with their first offer."""
-        for topic in {row.topic for row in rows} - self._topics:
-            if queue := queue_of(topic):
-                ensure_topics(
-                    self.producer.settings,
-                    [replace(spec, partitions=self.topic_partitions) for spec in worker_specs(queue)],
-                    timeout=10,
-                )
-            self._topics.add(topic)
+        """Before the first message to a topic, and after one that did not get through, see that the topic exists.
+
+        Queues are named by workflows: their topics come with their first offer.
+        """
+        missing = {row.topic for row in rows} - self._topics
+        if not missing:
+            return
+        specs = [spec for topic in sorted(missing) for spec in _specs_of(topic)]
+        if specs:
+            wanted = [replace(spec, partitions=self.topic_partitions) for spec in specs]
+            ensure_topics(self.producer.settings, wanted, timeout=ENSURE_SECONDS)
+        self._topics |= missing
+
+
+def _specs_of(topic: str) -> Sequence[TopicSpec]:
+    if queue := queue_of(topic):
+        return worker_specs(queue)
+    return [spec for spec in ALL if spec.name in (topic, topic + DEAD_LETTER_SUFFIX)]
