@@ -1,10 +1,22 @@
-"""Fixtures of the fault tests."""
+"""Fixtures of the fault tests: one long-lived stack for all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from fault_lanes import LEASE_SECONDS
+from kit.world import World
+
+FLOWS = Path(__file__).with_name("fault_flows.py")
+KINDS = ("task-service", "orchestrator", "outbox-relay", "worker", "maintenance")
+OFTEN = {
+    "STANCHION_PLAN_SECONDS": "0.2",
+    "STANCHION_TIDY_EVERY_SECONDS": "1",
+    "STANCHION_JOB_LEASE_SECONDS": str(LEASE_SECONDS),
+}
+"""Maintenance jobs come all the time, and are taken over as soon as steps are."""
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +32,34 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
             reporter.write_line(line)
 
     return write
+
+
+@pytest.fixture(scope="session")
+def world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]
+) -> Iterator[World]:
+    """Two of each service, started again at once whenever they die."""
+    say("starting two of each service ...")
+    with World(
+        tmp_path_factory.mktemp("fault"),
+        revive=True,
+        workers=2,
+        slots=4,
+        targets=[str(FLOWS)],
+        lease_seconds=LEASE_SECONDS,
+        replicas=dict.fromkeys(KINDS, 2),
+        service_env={"worker-2": {"STANCHION_DRAIN_SECONDS": "0.5"}, "maintenance": OFTEN},
+        env={"STANCHION_CANCEL_GRACE_SECONDS": "5"},
+        kafka=request.config.getoption("--kafka"),
+    ) as world:
+        yield world
+
+
+@pytest.fixture(autouse=True)
+def _whole(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test nothing stands still any more, whatever became of it."""
+    yield
+    if "world" in request.fixturenames:
+        world: World = request.getfixturevalue("world")
+        for service in world.stack.services:
+            service.thaw()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from stanchion.sdk.context import Context as Ctx
@@ -195,11 +196,15 @@ slow = Workflow("fault_slow")
 
 @slow.step(retries=RETRIES)
 async def nap(ctx: Ctx, seconds: float) -> int:
-    """Sleeps as long as it is told, or until somebody lets it go."""
+    """Sleeps as long as it is told, or until somebody lets it go; notes when it is made to stop."""
     note(ctx)
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not _mark(ctx, "go").exists():
-        await asyncio.sleep(0.02)
+    try:
+        while time.monotonic() < deadline and not _mark(ctx, "go").exists():
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        _mark(ctx, f"{ctx.fence}.stopped").write_text(f"{ctx.stopping} {time.time()}", encoding="utf-8")
+        raise
     return ctx.fence
 
 
@@ -270,18 +275,27 @@ async def collect(ctx: Ctx, numbers: Results[int]) -> list[int]:
 wide = Workflow("fault_wide")
 
 
+@dataclass(frozen=True)
+class Item:
+    """What a child of `fault_wide` is told."""
+
+    number: int
+    pause_ms: int
+
+
 @wide.step(retries=RETRIES)
-async def spread_out(ctx: Ctx, count: int) -> list[int]:
-    """As many numbers."""
+async def spread_out(ctx: Ctx, count: int, pause_ms: int = 0) -> list[Item]:
+    """As many numbers; each child takes so long."""
     note(ctx)
-    return list(range(count))
+    return [Item(n, pause_ms) for n in range(count)]
 
 
 @wide.step(after=spread_out, each=True, retries=RETRIES)
-async def single(ctx: Ctx, number: int) -> int:
+async def single(ctx: Ctx, item: Item) -> int:
     """A quick child."""
     note(ctx)
-    return number
+    await asyncio.sleep(item.pause_ms / 1000)
+    return item.number
 
 
 @wide.step(after=single, join="all", retries=RETRIES)
@@ -290,3 +304,16 @@ async def sum_up(ctx: Ctx, numbers: Results[int]) -> list[int]:
     note(ctx)
     values = list(numbers)
     return [len(values), sum(values)]
+
+
+stubborn = Workflow("fault_stubborn")
+
+
+@stubborn.step(retries=RETRIES)
+def block(ctx: Ctx, seconds: float) -> int:
+    """Blocks a thread, whatever it is told, until its time is over or somebody lets it go."""
+    note(ctx)
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not _mark(ctx, "go").exists():
+        time.sleep(0.02)
+    return ctx.fence

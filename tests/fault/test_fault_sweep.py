@@ -8,13 +8,11 @@ actions and hits, one at a time, and judges the history after each.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from fault_door import DoorLane
 from fault_lanes import (
-    LEASE_SECONDS,
     Lane,
     MaintenanceLane,
     OrchestratorLane,
@@ -31,8 +29,6 @@ import services.workers.maintenance.performer
 import services.workers.slots  # noqa: F401 - these declare failpoints
 from stanchion.db.engine import PHASES, TRANSACTIONS
 from stanchion.runtime.failpoints import FAILPOINTS
-
-FLOWS = Path(__file__).with_name("fault_flows.py")
 
 PLACES: dict[str, type[Lane]] = {
     **dict.fromkeys(("submit", "cancel", "pause", "reopen", "open_barrier", "retry", "intake"), DoorLane),
@@ -51,12 +47,6 @@ KINDS = {
     MaintenanceLane: "maintenance",
 }
 ACTIONS = ("kill", "stop")
-OFTEN = {
-    "STANCHION_PLAN_SECONDS": "0.2",
-    "STANCHION_TIDY_EVERY_SECONDS": "1",
-    "STANCHION_JOB_LEASE_SECONDS": str(LEASE_SECONDS),
-}
-"""Maintenance jobs come all the time, and are taken over as soon as steps are."""
 NAMES = sorted(name for name in FAILPOINTS if not name.startswith("test"))
 
 
@@ -68,24 +58,6 @@ def shots_of(lane: type[Lane], campaign: str, subset: str | None) -> list[Shot]:
     other = subset == "ci"
     # kill and stop alternate, and from one transaction to the next they change places over its phases
     return [Shot(name, ACTIONS[(i + i // len(PHASES) + other) % 2]) for i, name in enumerate(names)]
-
-
-@pytest.fixture(scope="module")
-def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Two of each service, which the test itself starts again when they die."""
-    kinds = ("task-service", "orchestrator", "outbox-relay", "worker", "maintenance")
-    with World(
-        tmp_path_factory.mktemp("sweep"),
-        revive=True,
-        workers=2,
-        slots=4,
-        targets=[str(FLOWS)],
-        lease_seconds=LEASE_SECONDS,
-        replicas=dict.fromkeys(kinds, 2),
-        service_env={"worker-2": {"STANCHION_DRAIN_SECONDS": "0.5"}, "maintenance": OFTEN},
-        kafka=request.config.getoption("--kafka"),
-    ) as world:
-        yield world
 
 
 class Sweep:

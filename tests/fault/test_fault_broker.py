@@ -1,0 +1,197 @@
+"""The broker loses, repeats, reorders and delays; a relay dies in the middle. PostgreSQL knows what there is to do."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+import pytest
+from fault_lanes import Lane, RelayLane, Shot
+from fault_topics import COMMANDS, EVENTS, OFFERS, again, header, lag_of, read_all, send
+from kit.world import PATIENCE, Task, World, until
+
+from stanchion.runtime.kafka_settings import KafkaSettings
+from stanchion.sdk.kafka_client import KafkaClient
+
+
+def in_the_middle(world: World, count: int = 2_000, pause_ms: int = 10) -> Task:
+    """A wide fan-out of which a part has succeeded and the rest has not."""
+    task = world.submit("fault_wide", count=count, pause_ms=pause_ms)
+    sql = "SELECT count(*) FROM stanchion.step WHERE run_id = %s AND node = 'single' AND state = 'succeeded'"
+    until(lambda: world.sql(sql, task.run_id)[0] >= count // 20, 2 * PATIENCE, "the first children")
+    return task
+
+
+def sums_up(world: World, task: Task, count: int = 2_000) -> None:
+    """The fan-out came to what it comes to without faults, and its history is beyond reproach."""
+    assert world.ended(task, 3 * PATIENCE) == "completed"
+    assert world.result(task, "sum_up") == [count, count * (count - 1) // 2]
+    world.judge(task, seconds=2 * PATIENCE)
+
+
+def test_the_broker_comes_back_empty(world: World) -> None:
+    """Killed in the middle of 2,000 children and restarted without its messages: nothing that was accepted is lost."""
+    task = in_the_middle(world)
+    world.stack.servers.kafka.kill()
+    assert world.state(task) == "running"
+    sums_up(world, task)
+
+
+def test_the_broker_flaps(world: World) -> None:
+    """Five times away within seconds: consumers, producers and the intake go on without anybody's help."""
+    task = world.submit("fault_wide", count=200, pause_ms=20)
+    for _ in range(5):
+        world.stack.servers.kafka.kill()
+        world.stack.servers.kafka.wait_ready(PATIENCE)
+    sums_up(world, task, 200)
+    with KafkaClient(KafkaSettings.dev(world.stack.endpoints.kafka_bootstrap), tenant=world.stack.tenant) as client:
+        receipt = client.submit("fault_simple", number=1, timeout=2 * PATIENCE)
+    assert receipt.state == "accepted"
+
+
+def test_offers_repeated_shuffled_and_late_change_nothing(world: World) -> None:
+    """Every offer there ever was, twice and in any order, while new work goes on: no step runs for it once more."""
+    before = world.submit("fault_busy")
+    assert world.ended(before) == "completed"
+    attempts = world.sql("SELECT count(*) FROM stanchion.attempt WHERE run_id = %s", before.run_id)[0]
+    offers = again(read_all(world, OFFERS)) * 2
+    assert offers, "nothing was ever offered"
+    random.Random(1).shuffle(offers)
+    task = world.submit("fault_busy")
+    send(world, offers)
+    assert world.ended(task) == "completed"
+    until(lambda: lag_of(world, "stanchion-workers", OFFERS) == 0, 2 * PATIENCE, "the end of the offers")
+    assert world.sql("SELECT count(*) FROM stanchion.attempt WHERE run_id = %s", before.run_id)[0] == attempts
+    world.judge(before, task)
+
+
+def test_commands_are_applied_once_however_often_they_come(world: World) -> None:
+    """A SubmitTask that is delivered again, in any order, is the same task: by its message id, also without a key."""
+    with KafkaClient(KafkaSettings.dev(world.stack.endpoints.kafka_bootstrap), tenant=world.stack.tenant) as client:
+        made = {client.submit("fault_simple", number=n, timeout=2 * PATIENCE).task_id for n in range(5)}
+    assert len(made) == 5
+    tasks = world.sql("SELECT count(*) FROM stanchion.task")[0]
+    commands = [m for m in again(read_all(world, COMMANDS)) if ("ce_type", b"SubmitTask") in list(m.headers)] * 2
+    random.Random(2).shuffle(commands)
+    send(world, commands)
+    until(lambda: lag_of(world, "stanchion-task-service", COMMANDS) == 0, 2 * PATIENCE, "the end of the commands")
+    assert world.sql("SELECT count(*) FROM stanchion.task")[0] == tasks
+
+
+def relay_lane(world: World, shot: Shot) -> Lane:
+    """A lane for one shot at a relay."""
+    service = world.stack.service
+    return RelayLane(world, service("outbox-relay-2"), [service("outbox-relay-1")], [shot])
+
+
+def test_what_a_killed_relay_sends_twice_has_the_same_id(world: World) -> None:
+    """Killed after the broker's acknowledgement, before the delete: copies, which consumers know as copies; no gap."""
+    lane = relay_lane(world, Shot("relay.sent", "kill", nth=2))
+    lane.run()
+    lane.verify()
+    copies = 0
+    ids: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for record in read_all(world, EVENTS):
+        place = (record.key.decode(), header(record, "ce_sequence") or "")
+        ids[place][header(record, "ce_id") or ""] += 1
+    for (run, sequence), found in ids.items():
+        assert len(found) == 1, f"event {sequence} of run {run} has the ids {list(found)}"
+        copies += sum(found.values()) - 1
+    no_gaps(world, ids)
+    del copies  # the copies may all have been offers
+
+
+def no_gaps(world: World, seen: dict[tuple[str, str], Counter[str]]) -> None:
+    """The events of each of the last runs are all there: 1, 2, 3 …"""
+    runs = {str(t.run_id) for t in world.tasks[-5:]}
+    for run in runs:
+        numbers = sorted(int(sequence) for key, sequence in seen if key == run and sequence)
+        assert numbers == list(range(1, len(numbers) + 1)), f"run {run} has the events {numbers}"
+
+
+def test_a_frozen_relay_is_replaced_at_once(world: World) -> None:
+    """Frozen with a batch in its hands: another relay sends it; thawed, it finds that its fence is gone."""
+    victim, peer = world.stack.service("outbox-relay-2"), world.stack.service("outbox-relay-1")
+    lane = relay_lane(world, Shot("relay.read", "stop"))
+    world.owned.add(victim.name)
+    try:
+        pid = lane._arm(lane.shots[0])
+        lane._fire(lane.shots[0], pid)
+        frozen_at = time.monotonic()
+        task = world.submit("fault_wide", count=20)
+        until(lambda: world.sql("SELECT count(*) = 0 FROM stanchion.outbox")[0], PATIENCE, "the other relay")
+        owners = world.sql(
+            "SELECT DISTINCT r.name FROM stanchion.outbox_partition p JOIN stanchion.relay r ON r.relay_id = p.owner"
+        )
+        assert owners == [peer.name], f"after {time.monotonic() - frozen_at:.1f} s"
+        assert world.ended(task) == "completed"
+    finally:
+        victim.thaw()
+        world.owned.discard(victim.name)
+    lane.expect(lane.shots[0], task, "completed", "sum_up", [20, 190])
+    lane.verify()
+    until(
+        lambda: len(world.sql("SELECT DISTINCT owner FROM stanchion.outbox_partition")) == 2, PATIENCE, "a fair share"
+    )
+
+
+def test_a_late_commit_is_not_passed_over(world: World) -> None:
+    """A message whose transaction stays open while a hundred others commit is sent when it commits."""
+    import psycopg
+
+    insert = """INSERT INTO stanchion.outbox (part, tenant_id, topic, key, type, body)
+        SELECT 3, tenant_id, 'stanchion.events.v1', %s, 'TaskAccepted', '{}' FROM stanchion.tenant LIMIT 1"""
+    with psycopg.connect(world.database_url) as late:
+        late.execute(insert, ("late",))
+        for number in range(100):
+            world.sql(insert, f"early-{number}")
+        until(lambda: world.sql("SELECT count(*) = 0 FROM stanchion.outbox WHERE part = 3")[0], what="the early ones")
+        late.commit()
+    until(lambda: world.sql("SELECT count(*) = 0 FROM stanchion.outbox")[0], what="the late one")
+    keys = [r.key for r in read_all(world, EVENTS)]
+    assert keys.count(b"late") >= 1
+    assert {f"early-{n}".encode() for n in range(100)} <= set(keys)
+
+
+def test_a_message_that_is_too_large_blocks_nobody(world: World) -> None:
+    """It is parked with its reason; what stands behind it in the same partition is sent."""
+    world.sql(
+        """INSERT INTO stanchion.outbox (part, tenant_id, topic, key, type, body)
+        SELECT p, tenant_id, 'stanchion.events.v1', 'huge', 'TaskAccepted', '"' || repeat('x', 11000000) || '"'
+        FROM stanchion.tenant, generate_series(0, 1) p WHERE name = %s""",
+        world.stack.tenant,
+    )
+    task = world.submit("fault_wide", count=50)
+    sums_up(world, task, 50)
+    until(lambda: world.sql("SELECT count(*) = 0 FROM stanchion.outbox")[0], what="an empty outbox")
+    assert world.sql("SELECT count(*) FROM stanchion.dead_letter WHERE key = 'huge'")[0] == 2
+
+
+def test_missing_topics_are_made_again(world: World) -> None:
+    """The topic of the offers is deleted under everybody's feet: work goes on, by other ways and then by a new topic."""
+    from stanchion.bus.admin import with_admin
+
+    bootstrap = KafkaSettings.dev(world.stack.endpoints.kafka_bootstrap)
+    with_admin(bootstrap, lambda admin: admin.delete_topics([OFFERS]), timeout=PATIENCE)
+    task = world.submit("fault_busy")
+    assert world.ended(task, 2 * PATIENCE) == "completed"
+    world.judge(task)
+
+
+@pytest.mark.parametrize("kind", ["worker", "orchestrator"])
+def test_rubbish_is_parked_and_the_partition_goes_on(kind: str, world: World, say: Callable[[str], None]) -> None:
+    """Bytes that are no message, on every partition: each is kept with its reason, and nobody dies of it."""
+    from fault_lanes import send_rubbish
+
+    topic = OFFERS if kind == "worker" else "stanchion.orchestrator.commands.v1"
+    pids = {s.name: s.pid for s in world.stack.services}
+    before = world.sql("SELECT count(*) FROM stanchion.dead_letter WHERE topic = %s", topic)[0]
+    send_rubbish(world, topic)
+    task = world.submit("fault_busy")
+    assert world.ended(task) == "completed"
+    if kind == "worker":
+        sql = "SELECT count(*) FROM stanchion.dead_letter WHERE topic = %s"
+        until(lambda: world.sql(sql, topic)[0] >= before + 16, 2 * PATIENCE, "the rubbish in the dead letters")
+    assert {s.name: s.pid for s in world.stack.services} == pids
