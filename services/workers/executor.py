@@ -65,8 +65,8 @@ class Executor:
         """The outcome of user code that took longer than its timeout."""
         error = {
             "code": "E-STEP-22",
-            "what": f"it ran longer than {attempt.node.timeout_seconds:g} s",
-            "fix": "raise timeout=, or make the step shorter",
+            "what": f"it ran longer than {(attempt.lease.timeout_ms or 0) / 1000:g} s",
+            "fix": "raise timeout= or total=, or make the step shorter",
         }
         return Failure(attempt.lease, error, False, delay_ms(attempt.node, attempt.lease.number))
 

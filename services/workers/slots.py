@@ -148,11 +148,8 @@ class Slots:
             )
         if not attempt.begin():
             return Stopped(attempt.lease, attempt.stop_reason or "released")
-        timer = (
-            None
-            if attempt.node.timeout_seconds is None
-            else asyncio.get_running_loop().call_later(attempt.node.timeout_seconds, attempt.stop, "timeout")
-        )
+        limit = attempt.lease.timeout_ms  # of this attempt, or what is left of the step's total time
+        timer = None if limit is None else asyncio.get_running_loop().call_later(limit / 1000, attempt.stop, "timeout")
         try:
             outcome = await self._run(attempt, me)
         except asyncio.CancelledError as error:
