@@ -14,10 +14,9 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
-from benchmarks.usage import Meter
-
 from .child import Child, PeerError
 from .environment import Peer
+from .meter import FamilyMeter
 
 WORKERS = 2
 SLOTS = 8
@@ -48,7 +47,7 @@ class PeerRun:
         self._logs = logs
         self._workers: list[Child] = []
         self._driver: Child | None = None
-        self._meter: Meter | None = None
+        self._meter: FamilyMeter | None = None
 
     def __enter__(self) -> PeerRun:
         try:
@@ -84,7 +83,7 @@ class PeerRun:
         pids = {name: [pid] for name, pid in self._servers.items()}
         pids["worker"] = [worker.pid for worker in self._workers]
         pids["driver"] = [self._driver.pid]
-        self._meter = Meter(self._url, pids)
+        self._meter = FamilyMeter(self._url, pids)
         for _ in range(2):  # code is loaded, connections are open, both workers have taken part
             self.fan_out(64)
 
