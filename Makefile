@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 SEED ?=
+TESTS ?= tests/unit tests/state tests/integration tests/e2e tests/fault
+KAFKA_TESTS ?= tests/integration tests/fault tests/e2e
 UV_VERSION := $(shell sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements.lock)
 
 # everything stays under the checkout, caches included
@@ -36,7 +38,7 @@ demo: $(STAMP)  ## Run the Research Report Studio on real sources, killing and f
 	@$(BIN)/python -m examples.studio.demo $(ARGS)
 
 test: $(STAMP)  ## Run the tests on embedded servers
-	@$(BIN)/python -m pytest $(ARGS) tests/unit tests/state tests/integration tests/e2e tests/fault
+	@$(BIN)/python -m pytest $(ARGS) $(TESTS)
 
 dev: $(STAMP)  ## Start everything locally and stay (ARGS="yourmodule:workflow")
 	@$(BIN)/stanchion dev $(if $(ARGS),$(ARGS),examples.studio.workflow:studio)
@@ -52,9 +54,8 @@ format: $(STAMP)  ## Format the code and fix what lint can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-test-kafka: $(STAMP)  ## Run the integration and fault suites against Apache Kafka, one node and three
-	@$(BIN)/python -m pytest $(ARGS) --kafka apache tests/integration tests/fault tests/e2e
-	@$(BIN)/python -m pytest $(ARGS) --kafka apache-3 -m kafka tests/integration tests/fault
+test-kafka: $(STAMP)  ## Run the suites that touch the broker against Apache Kafka
+	@$(BIN)/python -m pytest $(ARGS) --kafka apache $(KAFKA_TESTS)
 
 test-fault: $(STAMP)  ## The whole product of failpoints, kill and freeze, and phases (SEED=...)
 	@$(BIN)/python -m pytest $(ARGS) tests/fault --campaign full $(if $(SEED),--seed $(SEED))
