@@ -112,11 +112,14 @@ def test_a_frozen_worker_changes_nothing_any_more(
     start: Callable[..., Process], admin: Admin, eventually: Eventually, tmp_path: Path
 ) -> None:
     """Stopped in the middle, replaced, and woken again: its end is refused, and it goes on with other jobs."""
-    frozen = start(failpoints="maintenance.worked[kind=recount]=1*stop", failpoint_dir=str(tmp_path))
-    eventually((tmp_path / "fired.log").exists, PATIENCE)
+    frozen = start(failpoints="maintenance.worked[kind=recount]=1*hold", failpoint_dir=str(tmp_path))
+    mark = tmp_path / f"maintenance.worked.{frozen.child.pid}.held"
+    eventually(mark.exists, PATIENCE)
+    frozen.child.send_signal(signal.SIGSTOP)
     other = start()
     eventually(lambda: done(admin, "recount") == 1, PATIENCE)
     other.stop()
+    mark.with_suffix(".release").touch()
     frozen.child.send_signal(signal.SIGCONT)
     eventually(lambda: lines(frozen, "maintenance.job_lost"), PATIENCE)
     (row,) = rows(admin, "recount")
@@ -147,9 +150,9 @@ def test_without_redis_it_waits_and_says_so_once(
 
 
 def test_sessions_that_end_cost_nothing(start: Callable[..., Process], admin: Admin, eventually: Eventually) -> None:
-    """The database drops all of its sessions, ten times; jobs go on."""
+    """The database drops all of its sessions, five times; jobs go on."""
     process = start(tidy_every_seconds="1")
-    for _ in range(10):
+    for _ in range(5):
         before = done(admin, "tidy")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'stanchion_maintenance'")
         eventually(lambda before=before: done(admin, "tidy") > before, PATIENCE)
