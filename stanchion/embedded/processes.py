@@ -103,11 +103,11 @@ def is_alive(record: ProcessRecord) -> bool:
         return False
     try:
         command = psutil.Process(record.pid).cmdline()
-        return record.program in command or not command  # for a moment of its exec a process has no command line
     except psutil.AccessDenied:
         return True
     except psutil.Error:
         return False
+    return record.program in command or not command  # for a moment of its exec a process has no command line
 
 
 def pids_in_folder(program: str, folder: Path) -> list[int]:
