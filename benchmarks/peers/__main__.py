@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from stanchion.errors import StanchionError
 
 from .child import PeerError
 from .environment import PEERS, Peer, interpreter_for
+from .meter import FamilyMeter
 from .runner import PeerRun
 from .table import rendered
 
@@ -93,9 +95,11 @@ def _servers(with_ours: bool, counts: Counts, results: Results) -> Iterator[Serv
             yield Servers(servers.endpoints, {"postgres": servers.postgres.pid, "valkey": servers.valkey.pid})
         return
     with Ours(root) as ours:
+        ours.meter.close()
+        ours.meter = FamilyMeter(ours.stack.endpoints.database_url, ours.meter.pids)  # one ruler for all
         with _attempt(OURS, results) as measure:
             for size in counts.sizes:
-                measure(f"fan_out_{size}", lambda size=size: ours.fan_out(size))
+                measure(f"fan_out_{size}", partial(ours.fan_out, size))
             measure("one_step_tasks", lambda: ours.one_step_tasks(counts.tasks))
             measure("chain", lambda: ours.chain(counts.chains))
             measure("latency", lambda: ours.latency(counts.latencies, "http"))
@@ -121,7 +125,7 @@ def _measure_peer(peer: Peer, python: Path, servers: Servers, counts: Counts, re
         ) as run,
     ):
         for size in counts.sizes:
-            measure(f"fan_out_{size}", lambda size=size: run.fan_out(size))
+            measure(f"fan_out_{size}", partial(run.fan_out, size))
         measure("one_step_tasks", lambda: run.one_step_tasks(counts.tasks))
         measure("chain", lambda: run.chain(counts.chains))
         if peer.name == "dbos":
