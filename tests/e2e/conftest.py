@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,22 @@ from stanchion.runtime.kafka_settings import KafkaSettings
 from stanchion.sdk.client import Client
 from stanchion.sdk.kafka_client import KafkaClient
 
+CACHE = Path(__file__).parents[2] / ".stanchion" / "cache"
 FLOWS = Path(__file__).with_name("e2e_flows.py")
 STUDIO = "examples.studio.workflow:studio"
+
+
+OPEN: list[World] = []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The stack ends with the last test of this folder: those that come next need the machine for themselves."""
+    if OPEN and (nextitem is None or nextitem.path.parent != item.path.parent):
+        failed = (
+            CACHE.parent / "failed" / f"{item.path.parent.name}-{os.getpid()}" if item.session.testsfailed else None
+        )
+        OPEN.pop().close(keep=failed)
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +43,9 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         replicas={"task-service": 2, "orchestrator": 2, "outbox-relay": 2, "maintenance": 0},
         env={"STANCHION_CANCEL_GRACE_SECONDS": "5"},
         kafka=request.config.getoption("--kafka"),
+        cache=CACHE,
     ) as world:
+        OPEN.append(world)
         yield world
 
 

@@ -242,6 +242,18 @@ def block(ctx: Ctx) -> int:
     return 1
 
 
+stuck = Workflow("e2e_stuck")
+
+
+@stuck.step(timeout="1s", retries=0)
+async def hog(ctx: Ctx) -> int:
+    """Blocks the event loop of its worker, which no timeout inside the worker can interrupt."""
+    note(ctx)
+    while not opened("stuck"):
+        time.sleep(0.02)
+    return 1
+
+
 child_process = Workflow("e2e_process")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -83,6 +84,18 @@ def test_cancel_of_a_wide_fan_out(world: World, http: Client) -> None:
     world.judge(task)
 
 
+def test_cancel_at_the_moment_of_the_lease(world: World, http: Client) -> None:
+    """Sixty cancels that cross with leases and starts: each task ends cancelled, and no step is left running."""
+    tasks = []
+    for number in range(60):
+        tasks.append(world.submit("e2e_long", name="nobody opens this"))
+        time.sleep(number % 6 * 0.005)  # from before the lease to after the start
+        http.cancel(public(tasks[-1]))
+    for task in tasks:
+        assert world.ended(task) == "cancelled"
+    world.judge(*tasks)
+
+
 def test_cancel_after_the_end_is_refused(world: World, http: Client, kafka: KafkaClient) -> None:
     """What has ended stays as it is."""
     task = world.submit("e2e_many", count=1)
@@ -140,6 +153,19 @@ def test_a_thread_that_blocks_is_left_behind(world: World) -> None:
     after = world.submit("e2e_many", count=12)
     assert world.ended(after) == "completed"
     world.judge(*tasks, after)
+
+
+def test_blocking_code_in_an_async_step_is_ended_from_outside(world: World) -> None:
+    """It stops its worker's event loop, so nothing in the worker can end it: its lease is taken back at its deadline."""
+    task = world.submit("e2e_stuck")
+    try:
+        assert world.ended(task) == "failed"
+        assert "E-STEP-22" in str(reason_of(world, task))
+        after = world.submit("e2e_many", count=12)
+        assert world.ended(after) == "completed", "other workers go on"
+    finally:
+        open_up(world, "stuck")
+    world.judge(task, after)
 
 
 def test_a_worker_that_drains_ends_what_it_runs(world: World) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fault_lanes import LEASE_SECONDS
+from fault_lanes import FROZEN_SECONDS, LEASE_SECONDS
 from kit.world import World
 
+CACHE = Path(__file__).parents[2] / ".stanchion" / "cache"
 FLOWS = Path(__file__).with_name("fault_flows.py")
 KINDS = ("task-service", "orchestrator", "outbox-relay", "worker", "maintenance")
 OFTEN = {
@@ -17,6 +19,32 @@ OFTEN = {
     "STANCHION_JOB_LEASE_SECONDS": str(LEASE_SECONDS),
 }
 """Maintenance jobs come all the time, and are taken over as soon as steps are."""
+
+
+OPEN: list[World] = []
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """The stack ends with the last test of this folder: those that come next need the machine for themselves."""
+    if OPEN and (nextitem is None or nextitem.path.parent != item.path.parent):
+        failed = (
+            CACHE.parent / "failed" / f"{item.path.parent.name}-{os.getpid()}" if item.session.testsfailed else None
+        )
+        OPEN.pop().close(keep=failed)
+
+
+SWEEPS = ("test_fault_sweep", "test_fault_nemesis")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The part of the full campaign that belongs to every change leaves out what `make test` has run already."""
+    if (config.getoption("--campaign"), config.getoption("--subset")) != ("full", "ci"):
+        return
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.parent == here and item.path.stem not in SWEEPS:
+            item.add_marker(pytest.mark.skip(reason="runs with --campaign once"))
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +71,7 @@ def world(
     with World(
         tmp_path_factory.mktemp("fault"),
         revive=True,
+        thaw_seconds=FROZEN_SECONDS,
         workers=2,
         slots=4,
         targets=[str(FLOWS)],
@@ -51,7 +80,9 @@ def world(
         service_env={"worker-2": {"STANCHION_DRAIN_SECONDS": "0.5"}, "maintenance": OFTEN},
         env={"STANCHION_CANCEL_GRACE_SECONDS": "5"},
         kafka=request.config.getoption("--kafka"),
+        cache=CACHE,
     ) as world:
+        OPEN.append(world)
         yield world
 
 

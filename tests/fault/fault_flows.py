@@ -211,7 +211,7 @@ async def nap(ctx: Ctx, seconds: float) -> int:
 doomed = Workflow("fault_doomed")
 
 
-@doomed.step(retries=0)
+@doomed.step(retries=RETRIES, no_retry=ValueError)
 async def stumble(ctx: Ctx) -> int:
     """Fails for good."""
     note(ctx)
@@ -235,7 +235,7 @@ async def prepare(ctx: Ctx) -> int:
     return 1
 
 
-@second.step(after=prepare, retries=0)
+@second.step(after=prepare, retries=RETRIES, no_retry=ValueError)
 async def try_it(ctx: Ctx, number: int) -> int:
     """Fails for good in the first run of its task."""
     note(ctx)
@@ -256,7 +256,7 @@ async def offer(ctx: Ctx) -> list[int]:
     return list(range(4))
 
 
-@held.step(after=offer, each=True, retries=0)
+@held.step(after=offer, each=True, retries=RETRIES, no_retry=ValueError)
 async def grab(ctx: Ctx, number: int) -> int:
     """The second one fails once, for good until somebody reopens it."""
     note(ctx)

@@ -11,11 +11,13 @@ import os
 import signal
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fault_flows import busy_result
+from fault_topics import EVENTS, header, read_all
 from kit.world import ENDS, PATIENCE, Task, World, let_pass, until
 
 from stanchion.bus.messages import Message
@@ -27,6 +29,8 @@ from stanchion.workflow import Ctx, Workflow
 
 LEASE_SECONDS: Final = 2.0
 FROZEN_SECONDS: Final = LEASE_SECONDS + 1.0
+THAWED_SECONDS: Final = 0.5
+"""What a thawed victim gets to hand in what it has, before it is broken anew."""
 FORCE_SECONDS: Final = 4.0
 """After so long the victim's peers stand still until it has fired: what there is to do is then its alone."""
 
@@ -77,17 +81,27 @@ class Lane:
     fired: list[Shot] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
     after_each: Callable[[Lane, Shot], None] | None = None
+    one_by_one: bool = False
+    pids: set[int] = field(default_factory=set)
+    """The processes that were armed."""
+    seen: int = 0
+    """Lines of the log of failpoints that belong to shots before."""
 
     def run(self) -> None:
-        """Fire all shots, one after the other; the victim is whole again afterwards."""
+        """Fire all shots; the victim is whole again afterwards."""
         self.world.owned.add(self.victim.name)
         try:
-            for shot in self.shots:
-                self.shoot(shot)
-                if self.after_each is not None:
-                    self.after_each(self, shot)
+            for group in self.groups():
+                self.shoot(group)
         finally:
             self.world.owned.discard(self.victim.name)
+
+    def groups(self) -> list[list[Shot]]:
+        """What is armed together. A process survives being frozen: it can meet one such place after the other."""
+        if self.one_by_one:
+            return [[shot] for shot in self.shots]
+        stops = [shot for shot in self.shots if shot.action == "stop"]
+        return [*([stops] if stops else []), *([shot] for shot in self.shots if shot.action == "kill")]
 
     def verify(self) -> None:
         """All tasks of this lane end as without faults, and nothing speaks against their history."""
@@ -105,53 +119,63 @@ class Lane:
         """Called again and again until the shot has fired: see to it that the victim has something to do."""
 
     def done(self, shot: Shot) -> None:
-        """After the shot has fired, and after a frozen victim was thawed."""
+        """After the shot has fired; a frozen victim still stands."""
 
-    # -- one shot --
+    # -- shots --
 
-    def shoot(self, shot: Shot) -> None:
-        """Arm, work, fire, recover."""
-        self.prepare(shot)
-        pid = self._arm(shot)
-        self._fire(shot, pid)
-        self.fired.append(shot)
-        if shot.action == "stop":
-            let_pass(FROZEN_SECONDS)
-            self.victim.thaw()
-        self.done(shot)
+    def shoot(self, shots: Sequence[Shot]) -> None:
+        """Arm, work until each has fired, recover."""
+        for shot in shots:
+            self.prepare(shot)
+        left, self.seen = list(shots), len(self.world.fired())
+        self._arm(left)
+        while left:
+            self._fire(left)
+            left.remove(shot := next(shot for shot in left if self._has_fired(shot)))
+            self.fired.append(shot)
+            self.done(shot)
+            if self.after_each is not None:
+                self.after_each(self, shot)
+        if shots[0].action == "stop":
+            until(lambda: not self.world.stands_still(self.victim), PATIENCE, "the thaw")
+            let_pass(THAWED_SECONDS)
 
-    def _arm(self, shot: Shot) -> int:
-        """Start the victim anew with the shot armed; its environment is clean again for the start after."""
+    def _arm(self, shots: Sequence[Shot]) -> None:
+        """Start the victim anew with these armed; its environment is clean again for the start after."""
         with self.victim.hold():
             if self.victim.is_running():
                 self.victim.kill()
-            self.victim.env["STANCHION_FAILPOINTS"] = str(shot)
+            self.victim.env["STANCHION_FAILPOINTS"] = ";".join(map(str, shots))
             self.victim.launch()
             del self.victim.env["STANCHION_FAILPOINTS"]
-            return self.victim.pid
+            self.pids.add(self.victim.pid)
 
-    def _fire(self, shot: Shot, pid: int) -> None:
-        end = time.monotonic() + PATIENCE
+    def _fire(self, left: Sequence[Shot]) -> None:
+        """See to it that there is work until one of them has fired; one at a time, in order, when it does not by itself."""
+        end = time.monotonic() + 2 * PATIENCE
         force_at = time.monotonic() + FORCE_SECONDS
         forced = False
         try:
-            while not self._has_fired(shot, pid):
-                if self.victim.pid != pid or not self.victim.is_running():
-                    pid = self._arm(shot)  # another lane's fault has hit it
-                assert time.monotonic() < end, f"{shot} has not fired within {PATIENCE:g} s"
+            while not any(self._has_fired(shot) for shot in left):
+                if self.victim.pid not in self.pids or not self.victim.is_running():
+                    self._arm(left)  # it ended by itself, or another lane's fault has hit it
+                assert time.monotonic() < end, f"{left[0]} has not fired within {2 * PATIENCE:g} s"
                 if time.monotonic() > force_at and not forced and self.victim.answers():
                     forced = True
                     for peer in self.peers:
                         peer.freeze()
-                self.work(shot)
+                self.work(left[0])
                 time.sleep(0.02)
         finally:
             if forced:
                 for peer in self.peers:
                     peer.thaw()
 
-    def _has_fired(self, shot: Shot, pid: int) -> bool:
-        return any(line["pid"] == pid and line["name"] == shot.name for line in self.world.fired())
+    def _has_fired(self, shot: Shot) -> bool:
+        return any(
+            line["pid"] in self.pids and (line["name"], line["action"]) == (shot.name, shot.action)
+            for line in self.world.fired()[self.seen :]
+        )
 
     # -- tools of subclasses --
 
@@ -204,7 +228,7 @@ class WorkerLane(Lane):
         )
         if holder == [self.victim.pid]:
             self.victim.kill(signal.SIGTERM)
-            until(lambda: self._has_fired(shot, self.victim.pid) or not self.victim.is_running(), PATIENCE)
+            until(lambda: self._has_fired(shot) or not self.victim.is_running(), PATIENCE)
         elif holder:
             self.done(shot)  # a peer has it
 
@@ -257,6 +281,18 @@ class RelayLane(Lane):
         if self.open_tasks() < 2:
             self.expect(shot, self.world.submit("fault_wide", count=5), "completed", "sum_up", [5, 10])
 
+    def verify(self) -> None:
+        """Also: each event of each run is in its topic, whatever came twice on the way."""
+        super().verify()
+        runs = [str(one.task.run_id) for one in self.expected]
+        sent: defaultdict[str, set[int]] = defaultdict(set)
+        for record in read_all(self.world, EVENTS):
+            sent[record.key.decode()].add(int(header(record, "ce_sequence") or 0))
+        for run, last in self.world.sql(
+            "SELECT run_id::text, seq FROM stanchion.run WHERE run_id::text = ANY (%s)", runs
+        ):
+            assert sent[run] == set(range(1, last + 1)), f"events {sorted(sent[run])} of run {run} were sent, of {last}"
+
 
 class MaintenanceLane(Lane):
     """Breaks a maintenance worker. Its jobs come by themselves."""
@@ -264,7 +300,7 @@ class MaintenanceLane(Lane):
     def verify(self) -> None:
         """A job is still claimed and done after the last fault."""
         now = self.world.sql("SELECT now()")[0]
-        sql = "SELECT count(*) FROM stanchion.maintenance WHERE updated_at > %s AND state = 'done'"
+        sql = "SELECT count(*) FROM stanchion.maintenance_job WHERE finished_at > %s AND state = 'done'"
         until(lambda: self.world.sql(sql, now)[0], PATIENCE, "a maintenance job")
 
 

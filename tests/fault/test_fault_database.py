@@ -54,6 +54,18 @@ def test_valkey_is_flushed_and_killed(world: World) -> None:
     sums_up(world, task)
 
 
+def test_valkey_flaps(world: World) -> None:
+    """Three times away: maintenance jobs are derived again, and steps take no notice."""
+    task = world.submit("fault_wide", count=200, pause_ms=20)
+    for _ in range(3):
+        world.stack.servers.valkey.kill()
+        world.stack.servers.valkey.wait_ready(PATIENCE)
+    sums_up(world, task, 200)
+    now = world.sql("SELECT now()")[0]
+    jobs = "SELECT count(*) FROM stanchion.maintenance_job WHERE finished_at > %s AND state = 'done'"
+    until(lambda: world.sql(jobs, now)[0], 2 * PATIENCE, "a maintenance job")
+
+
 def test_heartbeats_wait_for_nobody_who_holds_the_run(world: World) -> None:
     """Somebody sits on the run's row for three leases while its step runs: the lease is kept all the same."""
     task = world.submit("fault_slow", seconds=PATIENCE)

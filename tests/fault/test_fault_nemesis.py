@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from fault_flows import busy_result
@@ -31,11 +32,18 @@ class Nemesis:
         self.world = world
         self.random = random.Random(seed)
         self.say = say
-        self.thaws: list[tuple[float, ServiceProcess]] = []
+        self.thaws: list[tuple[float, Any]] = []
         self.faults: list[str] = []
         # which faults there are at all differs from seed to seed: rare ones meet each other more often this way
-        kinds = [self.kill, self.freeze, self.crash_database, self.empty_broker, self.flush_valkey, self.end_sessions]
-        self.kinds = [self.kill, self.freeze, *self.random.sample(kinds[2:], 3)]
+        rare = [
+            self.crash_database,
+            self.freeze_database,
+            self.empty_broker,
+            self.freeze_broker,
+            self.flush_valkey,
+            self.end_sessions,
+        ]
+        self.kinds = [self.kill, self.freeze, *self.random.sample(rare, 3)]
         self.weights = [6.0, 5.0, *(self.random.uniform(0.3, 1.5) for _ in self.kinds[2:])]
 
     def strike(self) -> None:
@@ -60,11 +68,22 @@ class Nemesis:
 
     def freeze(self) -> str:
         """A service, for less or more than a lease."""
-        service = self._any()
+        return self._freeze(self._any())
+
+    def freeze_database(self) -> str:
+        """PostgreSQL with all its sessions."""
+        return self._freeze(self.world.stack.servers.postgres)
+
+    def freeze_broker(self) -> str:
+        """The broker."""
+        kafka = self.world.stack.servers.kafka
+        return self._freeze(getattr(kafka, "nodes", (kafka,))[0])
+
+    def _freeze(self, one: Any) -> str:
         seconds = LEASE_SECONDS * self.random.uniform(0.3, 2.0)
-        service.freeze()
-        self.thaws.append((time.monotonic() + seconds, service))
-        return f"{service.name} for {seconds:.1f} s"
+        one.freeze()
+        self.thaws.append((time.monotonic() + seconds, one))
+        return f"{one.name} for {seconds:.1f} s"
 
     def crash_database(self) -> None:
         """PostgreSQL, by SIGKILL."""

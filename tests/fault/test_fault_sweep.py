@@ -1,8 +1,9 @@
 """The sweep: a process is killed or frozen at each failpoint, before, during and after COMMIT, and all ends well.
 
 `once` fires each failpoint once, by a fixed scheme of kill and freeze, in lanes that run side by side on one
-long-lived stack. `--subset ci` fires each with the other action. `--campaign full` fires the product of failpoints,
-actions and hits, one at a time, and judges the history after each.
+long-lived stack. `full` fires the product of failpoints, actions and hits, one at a time, and judges the history after
+each. Its subset `ci` fires each with the action that `once` leaves out; that of `once`, for other brokers, only what
+touches the broker.
 """
 
 from __future__ import annotations
@@ -50,14 +51,19 @@ ACTIONS = ("kill", "stop")
 NAMES = sorted(name for name in FAILPOINTS if not name.startswith("test"))
 
 
+BROKER = ("intake", "relay", "relay_claim", "relay_delete", "bury", "lease")
+
+
 def shots_of(lane: type[Lane], campaign: str, subset: str | None) -> list[Shot]:
     """What is fired in one lane."""
     names = [name for name in NAMES if PLACES.get(name.partition(".")[0]) is lane]
     if campaign == "full" and subset is None:
-        return [Shot(name, action, nth) for name in names for action in ACTIONS for nth in (1, 3)]
-    other = subset == "ci"
+        product = [Shot(name, action, nth) for name in names for action in ACTIONS for nth in (1, 3)]
+        return [shot for shot in product if shot.nth == 1 or shot.transaction != "give_back"]  # a process ends once
+    other = campaign == "full"
     # kill and stop alternate, and from one transaction to the next they change places over its phases
-    return [Shot(name, ACTIONS[(i + i // len(PHASES) + other) % 2]) for i, name in enumerate(names)]
+    shots = [Shot(name, ACTIONS[(i + i // len(PHASES) + other) % 2]) for i, name in enumerate(names)]
+    return [shot for shot in shots if other or subset is None or shot.transaction in BROKER]
 
 
 class Sweep:
@@ -74,11 +80,11 @@ class Sweep:
                 [service(f"{kind}-1")],
                 shots_of(lane, campaign, subset),
                 after_each=self._after,
+                one_by_one=campaign == "full" and subset is None,
             )
             for lane, kind in KINDS.items()
         ]
-        self.one_by_one = campaign == "full" and subset is None
-        if self.one_by_one:
+        if campaign == "full" and subset is None:
             for one in self.lanes:
                 one.run()
         else:
@@ -86,9 +92,14 @@ class Sweep:
 
     def _after(self, lane: Lane, shot: Shot) -> None:
         self.say(f"{time.monotonic() - self.started:6.1f} s  {shot}")
-        if self.one_by_one:
+        if lane.one_by_one:
             lane.verify()
             lane.expected.clear()
+
+    @property
+    def wanted(self) -> set[str]:
+        """The names that were to fire."""
+        return {shot.name for lane in self.lanes for shot in lane.shots}
 
     @property
     def fired(self) -> set[str]:
@@ -111,6 +122,8 @@ def test_every_failpoint_has_its_place() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_failpoint_fires(name: str, sweep: Sweep) -> None:
     """Killed or frozen at this place, a process of its kind comes back."""
+    if name not in sweep.wanted:
+        pytest.skip("not part of this subset")
     assert name in sweep.fired
 
 

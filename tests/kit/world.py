@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -68,10 +69,10 @@ class World:
     """A stack with the tools of a test. `options` are those of Stack; `history` and `failpoints` are its folders.
 
     With `revive` the world itself starts services again when they die, at once and every time: a campaign that kills
-    often must not wait for a supervisor's backoff.
+    often must not wait for a supervisor's backoff. It also thaws what a failpoint has frozen, `thaw_seconds` after.
     """
 
-    def __init__(self, root: Path, *, revive: bool = False, **options: Any) -> None:
+    def __init__(self, root: Path, *, revive: bool = False, thaw_seconds: float = 3.0, **options: Any) -> None:
         self.root = root
         self.history = root / "history"
         self.failpoints = root / "failpoints"
@@ -82,11 +83,14 @@ class World:
             "STANCHION_FAILPOINT_DIR": str(self.failpoints),
             **options.pop("env", {}),
         }
-        options = {"fsync": False, "ephemeral": False, "lease_seconds": 2.0, "drain_seconds": 10.0, **options}
+        options = {"fsync": False, "ephemeral": True, "lease_seconds": 2.0, "drain_seconds": 10.0, **options}
         self.said: list[str] = []
         self.stack = Stack(root / "stack", env=env, say=self._heard, **options)
         self.tasks: list[Task] = []
         self.owned: set[str] = set()  # services that somebody else starts again
+        self.thaw_seconds = thaw_seconds
+        self._thawed = 0  # lines of fired.log that were looked at
+        self._thaws: list[tuple[float, int]] = []
         self._revive = revive
         self._ending = threading.Event()
         self._reviver = threading.Thread(target=self._keep_alive, name="reviver", daemon=True)
@@ -105,8 +109,15 @@ class World:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, keep: Path | None = None) -> None:
+        """End everything; harmless when it has ended. The logs are copied to `keep` before they are removed."""
+        if keep is not None and self.stack.logs.exists():
+            shutil.copytree(self.stack.logs, keep / "logs", dirs_exist_ok=True)
+            shutil.copytree(self.failpoints, keep / "failpoints", dirs_exist_ok=True)
         self._ending.set()
-        if self._revive:
+        if self._reviver.ident is not None:
             self._reviver.join()
         for service in self.stack.services:
             service.thaw()
@@ -126,6 +137,23 @@ class World:
                     if service.wanted and service.record is not None and not service.is_running():
                         service.launch()
                         service.restarts += 1
+            self._thaw()
+
+    def _thaw(self) -> None:
+        fired = self.fired()
+        for line in fired[self._thawed :]:
+            if line["action"] == "stop":
+                self._thaws.append((time.monotonic() + self.thaw_seconds, line["pid"]))
+        self._thawed = len(fired)
+        for due, pid in [entry for entry in self._thaws if entry[0] <= time.monotonic()]:
+            self._thaws.remove((due, pid))
+            for service in self.stack.services:
+                if service.record is not None and service.pid == pid:
+                    service.thaw()
+
+    def stands_still(self, service: ServiceProcess) -> bool:
+        """Whether a failpoint has frozen it and it is not thawed yet."""
+        return service.pid in [pid for _, pid in self._thaws] or len(self.fired()) > self._thawed
 
     # -- the database --
 
