@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -63,6 +63,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         parts = item.path.relative_to(ROOT).parts if item.path.is_relative_to(ROOT) else ()
         if parts and parts[0] in MARKED_FOLDERS:
             item.add_marker(parts[0])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure of a test that used a running stack shows the last that each of its processes said."""
+    report = yield
+    if report.failed:
+        for used in getattr(item, "funcargs", {}).values():
+            logs = getattr(getattr(used, "stack", used), "logs", None)
+            for file in sorted(logs.glob("*.log")) if isinstance(logs, Path) and logs.is_dir() else []:
+                report.sections.append((f"end of {file.name}", _end_of(file)))
+    return report
+
+
+def _end_of(file: Path, most: int = 4_000) -> str:
+    with file.open("rb") as opened:
+        opened.seek(max(file.stat().st_size - most, 0))
+        return opened.read().decode(errors="replace")
 
 
 @pytest.fixture(autouse=True)

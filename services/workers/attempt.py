@@ -66,6 +66,11 @@ class Attempt:
         self.context = Context(lease, lambda: self.stop_reason)
 
     @property
+    def runs_on_the_loop(self) -> bool:
+        """Whether its code runs on the event loop, between others, and not in a thread or process of its own."""
+        return self.node.isolation == "async" and self.step.is_async
+
+    @property
     def seconds(self) -> float:
         """How long user code has run."""
         return 0.0 if self.begun_at is None else monotonic() - self.begun_at

@@ -26,6 +26,8 @@ log = get_logger()
 
 STUCK_SECONDS: Final = 0.25
 """What was leased ahead and has waited so long behind something longer is given back."""
+HELD_UP_SECONDS: Final = 1.0
+"""An event loop that has not answered for so long gets nothing more, and loses what has not begun: others have room."""
 BATCH: Final = 500
 GATHER: Final = 64
 GATHERINGS: Final = 3
@@ -57,21 +59,44 @@ class Foreman:
         self._unsettled: list[Attempt] = []  # ended, but the database was away
         self._look_at = monotonic() + find_seconds
         self._look_wait = find_seconds
+        self._held_up = False
 
     def run_once(self) -> bool | float:
-        """One round. True when there may be more to do at once, else the seconds until the next look at the ready table."""
+        """One round. True when there may be more to do at once, else the seconds until the next look."""
         self._gather()
         settled = self._settle()
         if self.draining:
             return settled
+        if self._is_held_up():
+            self._give_back(self.slots.take_waiting(), "what runs holds up the event loop")
+            return STUCK_SECONDS
         leased = self._lease()
         self._give_back_stuck()
         if settled or leased:
             self._look_at, self._look_wait = monotonic() + self.find_seconds, self.find_seconds
             return True
-        if monotonic() >= self._look_at:
-            return self._look()
-        return max(0.001, self._look_at - monotonic())
+        wait = self._look() if monotonic() >= self._look_at else max(0.001, self._look_at - monotonic())
+        return min(wait, STUCK_SECONDS) if self.slots.waiting and wait is not True else wait
+
+    def held_up(self) -> str | None:
+        """A health check: which steps keep the event loop from serving any others, None while it serves."""
+        seconds = self.slots.held_up_seconds
+        if seconds <= HELD_UP_SECONDS:
+            return None
+        begun = {a.lease.node for a in list(self.held.values()) if a.begun_at is not None and a.runs_on_the_loop}
+        return f"the event loop has not answered for {seconds:.0f} s; on it are: {', '.join(sorted(begun)) or 'nothing known'}"
+
+    def _is_held_up(self) -> bool:
+        before, self._held_up = self._held_up, self.slots.held_up_seconds > HELD_UP_SECONDS
+        if self._held_up and not before:
+            log.warning(
+                "worker.held_up",
+                why=self.held_up(),
+                fix="await what blocks, or declare the step with def or isolation='process'",
+            )
+        elif before and not self._held_up:
+            log.info("worker.serves_again")
+        return self._held_up
 
     def _gather(self) -> None:
         """While short steps still wait for a slot, more results are a moment away: one transaction for all of them."""
@@ -238,12 +263,16 @@ class Foreman:
             return
         taken = self.slots.take_waiting()
         for attempt in taken:
-            self._drop(attempt.lease)
             self.durations.add(
                 (attempt.lease.workflow, attempt.lease.workflow_version, attempt.lease.node), STUCK_SECONDS
             )
+        self._give_back(taken, "leased ahead, and what runs takes longer than expected")
+
+    def _give_back(self, taken: Sequence[Attempt], why: str) -> None:
+        for attempt in taken:
+            self._drop(attempt.lease)
         if taken:
-            self.leases.give_back([a.lease for a in taken], "leased ahead, and what runs takes longer than expected")
+            self.leases.give_back([a.lease for a in taken], why)
             self.hints.publish("relay")
 
     # --- the end ---

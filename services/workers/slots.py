@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from stanchion.authority.leases import Failure
 from stanchion.errors import LeaseLost
 from stanchion.runtime import failpoints
+from stanchion.runtime.clock import monotonic
 from stanchion.runtime.logging import bind, get_logger
 
 from .attempt import Attempt, Outcome, Stopped
@@ -53,6 +54,7 @@ class Slots:
         self._left_behind: set[asyncio.Task[Any]] = set()
         self._ending: asyncio.Event | None = None
         self._began = threading.Event()
+        self._called_at: float | None = None  # since when the loop owes an answer
 
     # --- for the foreman ---
 
@@ -74,9 +76,16 @@ class Slots:
     def submit(self, attempts: Iterable[Attempt]) -> None:
         """Queue attempts, in order."""
         assert self._loop is not None
-        assert self._arrived is not None
         self._queue.extend(attempts)
-        self._loop.call_soon_threadsafe(self._arrived.set)
+        if self._called_at is None:
+            self._called_at = monotonic()
+        self._loop.call_soon_threadsafe(self._answer)
+
+    @property
+    def held_up_seconds(self) -> float:
+        """How long the loop has not answered: the code of an async step that blocks holds up all the others."""
+        called_at = self._called_at
+        return 0.0 if called_at is None else monotonic() - called_at
 
     @property
     def taken(self) -> int:
@@ -105,6 +114,11 @@ class Slots:
                 return taken
 
     # --- on the loop ---
+
+    def _answer(self) -> None:
+        assert self._arrived is not None
+        self._called_at = None
+        self._arrived.set()
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -194,7 +208,7 @@ class Slots:
 
     async def _run(self, attempt: Attempt, me: asyncio.Task[Any]) -> Outcome:
         lease = attempt.lease
-        in_place = attempt.node.isolation == "async" and attempt.step.is_async
+        in_place = attempt.runs_on_the_loop
         self._let_interrupt(attempt, me, at_once=in_place or attempt.node.isolation == "process")
         if attempt.node.isolation == "process":
             value = await self.processes.run(attempt)

@@ -72,7 +72,7 @@ def build_consumer(settings: KafkaSettings, group: str | None) -> Any:
 
 def build_producer(settings: KafkaSettings) -> Any:
     """A KafkaProducer: idempotent, every message acknowledged by all replicas in sync."""
-    return KafkaProducer(
+    producer = KafkaProducer(
         **_common(settings),
         acks="all",
         enable_idempotence=True,
@@ -84,6 +84,11 @@ def build_producer(settings: KafkaSettings) -> Any:
         max_block_ms=settings.max_block_ms,
         metrics_enabled=False,
     )
+    # The library takes a broker that came back empty for one that only forgot old records, where it had sent nothing to
+    # the partition before: it then repeats the refused batch until the delivery timeout. Told at once, we build anew.
+    assert callable(producer._sender._is_retention_based_unknown_producer_id)
+    producer._sender._is_retention_based_unknown_producer_id = lambda *_: False
+    return producer
 
 
 def build_admin(settings: KafkaSettings) -> Any:

@@ -68,6 +68,8 @@ class Producer:
                     outcomes[index] = outcome
                 if any(isinstance(outcome, _SessionOver) for outcome in retried):
                     self._rebuild(retried[0])
+            if any(isinstance(outcome, _NotInTime) for outcome in outcomes):
+                self._close(0.0)  # or it would send behind our back what the caller sends again
             self._count(messages, outcomes)
         return [outcome.error if isinstance(outcome, _SessionOver) else outcome for outcome in outcomes]
 
@@ -129,7 +131,7 @@ class Producer:
         try:
             future.get(timeout=max(deadline.left, 0.001))
         except kafka_errors.KafkaTimeoutError as error:
-            return Unavailable(
+            return _NotInTime(
                 "E-NET-04", "the broker did not acknowledge in time", where=message.topic, why=str(error)
             )
         except Exception as error:  # noqa: BLE001 - the same
@@ -176,6 +178,10 @@ class Producer:
         elif away is None and self._last is not None:
             log.info("bus.broker_back")
         self._last = away
+
+
+class _NotInTime(Unavailable):
+    """The client still has the message, and may yet send it."""
 
 
 class _SessionOver(Exception):  # noqa: N818 - a mark on an outcome, never raised

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 import click
 
@@ -55,8 +56,10 @@ class Api:
         if is_whole(text, ids.TASK):
             return text
         body = self._beginning(text, ids.TASK)
-        # Newest first: what follows this id, which may not exist, begins with the highest that fits.
-        page = self.client.list(limit=2, cursor=f"{ids.TASK}_{body.ljust(_ID_LENGTH, 'Z')}")
+        # Newest first, from behind the highest id that fits: a cursor names what was seen before the page.
+        highest = ids.parse(f"{ids.TASK}_{body.ljust(_ID_LENGTH, 'Z')}", ids.TASK)
+        after = UUID(int=min(highest.int + 1, 2**128 - 1))
+        page = self.client.list(limit=2, cursor=ids.public(ids.TASK, after))
         return self._only(text, [info.id for info in page.items if info.id.upper().startswith(f"TSK_{body}")])
 
     def find(self, text: str, prefix: str, items: Callable[[], Iterable[Any]], key: str) -> str:

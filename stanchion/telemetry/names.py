@@ -84,6 +84,8 @@ LogEvent = Literal[
     "worker.registered",  # workflows and queues that a worker serves
     "worker.offer_dropped",  # an offer for a version that is not registered here
     "worker.clock_skewed",  # this machine's clock is off
+    "worker.held_up",  # the code of a step blocks the event loop: nothing more is leased until it answers
+    "worker.serves_again",  # its event loop answers again
     # --- maintenance ---
     "maintenance.job_done",  # a job of the maintenance queue ended
     "maintenance.job_failed",  # it failed; it is derived again

@@ -190,12 +190,15 @@ def test_a_message_that_is_too_large_blocks_nobody(world: World) -> None:
     assert world.sql("SELECT count(*) FROM stanchion.dead_letter WHERE key = 'huge'")[0] == 2
 
 
-def test_missing_topics_are_made_again(world: World) -> None:
+def test_missing_topics_are_made_again(world: World, request: pytest.FixtureRequest) -> None:
     """The topic of the offers is deleted under everybody's feet: work goes on, by other ways and then by a new topic."""
+    if request.config.getoption("--kafka") == "tansu":
+        pytest.skip("the embedded broker keeps the records of a deleted topic, and then takes no more")
     with_admin(settings(world), lambda admin: admin.delete_topics([OFFERS]), timeout=PATIENCE)
     task = world.submit("fault_busy")
     assert world.ended(task, 2 * PATIENCE) == "completed"
     world.judge(task)
+    assert read_all(world, OFFERS), "the new topic carries offers"
 
 
 @pytest.mark.parametrize("kind", ["worker", "orchestrator"])

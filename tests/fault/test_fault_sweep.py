@@ -61,8 +61,9 @@ def shots_of(lane: type[Lane], campaign: str, subset: str | None) -> list[Shot]:
         product = [Shot(name, action, nth) for name in names for action in ACTIONS for nth in (1, 3)]
         return [shot for shot in product if shot.nth == 1 or shot.transaction != "give_back"]  # a process ends once
     other = campaign == "full"
-    # kill and stop alternate, and from one transaction to the next they change places over its phases
-    shots = [Shot(name, ACTIONS[(i + i // len(PHASES) + other) % 2]) for i, name in enumerate(names)]
+    # one kill for two freezes, which need no new process; from one transaction to the next the kill wanders over its phases
+    kills = {name for i, name in enumerate(names) if (i + i // len(PHASES)) % len(PHASES) == 0}
+    shots = [Shot(name, ACTIONS[(name in kills) == other]) for name in names]
     return [shot for shot in shots if other or subset is None or shot.transaction in BROKER]
 
 
@@ -77,7 +78,7 @@ class Sweep:
             lane(
                 world,
                 service(f"{kind}-2"),
-                [service(f"{kind}-1")],
+                [service(f"{kind}-1")] if lane is not MaintenanceLane else [],  # jobs come to it by themselves
                 shots_of(lane, campaign, subset),
                 after_each=self._after,
                 one_by_one=campaign == "full" and subset is None,

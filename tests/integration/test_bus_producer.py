@@ -159,6 +159,20 @@ class TestOutages:
         assert producer.check() is None
         producer.stop()
 
+    def test_a_broker_that_comes_back_empty_gets_what_it_never_had(self, broker: Server) -> None:
+        """The library sees no loss where it had sent nothing before: the message must pass all the same."""
+        used, unused = new_topic(), new_topic()
+        config = settings(broker.url)
+        ensure_topics(config, [used, unused])
+        producer = Producer(config)
+        assert producer.send_all(messages(used.name, 20)) == [None] * 20
+        broker.kill()
+        broker.restart()
+        ensure_topics(config, [used, unused])
+        eventually(lambda: producer.send_all(messages(unused.name, 20), timeout=3.0) == [None] * 20)
+        assert producer.send_all(messages(used.name, 20)) == [None] * 20
+        producer.stop()
+
     def test_a_frozen_broker_is_told_and_waited_out(self, broker: Server) -> None:
         """The outcome says that it may have been stored; once it thaws, sending works."""
         spec, config = new_topic(), settings(broker.url)

@@ -14,6 +14,14 @@ from cli_kit import FLOWS, PATIENCE, Answer
 from stanchion.cli.main import run
 from stanchion.cli.stack import Stack
 
+# Tests that run in the background of a shell ignore Ctrl-C, and would hand that down.
+MAIN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from stanchion.cli.main import main
+main()
+"""
+
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -63,7 +71,7 @@ def start(stack: Stack, project: Path) -> Iterator[Callable[..., subprocess.Pope
 
     def begin(*words: str, cwd: Path | None = None) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "stanchion.cli.main", *words],
+            [sys.executable, "-c", MAIN, *words],
             cwd=cwd or project,
             env={**os.environ, "STANCHION_HOME": str(project / "home")},
             stdin=subprocess.DEVNULL,

@@ -82,7 +82,8 @@ def test_ids_may_be_cut_short(shell: Shell) -> None:
     """As far as they stay unique, in any case; too short, unknown or of another kind is an error with a fix."""
     task_id = submitted(shell, "squares", "n:=1")
     for text in (task_id[:-2], task_id[:-2].lower(), task_id.removeprefix("tsk_")[:-1]):
-        assert shell("task", "show", text, "-q").id == task_id
+        answer = shell("task", "show", text, "-q")
+        assert answer.id == task_id, answer.err
     assert shell("task", "show", "tsk_0").code == 2
     assert shell("task", "show", "tsk_00000000").code == 3
     assert shell("task", "show", "stp_01ABCDEF").code == 2

@@ -59,8 +59,9 @@ def spread_out(engine: Engine, name: str, children: int) -> list[UUID]:
 
 def flush(engine: Engine, session: Connection) -> None:
     """Have all sessions report what they did: an idle one would do so in the middle of what is measured."""
-    session.execute("SELECT pg_stat_force_next_flush()")
-    session.execute("SELECT 1")
+    for connection in (session, engine.admin):
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        connection.execute("SELECT 1")
     for database in (engine.service, engine.orchestrator, engine.worker_database):
         database.read("SELECT pg_stat_force_next_flush()")
         database.read("SELECT 1")
