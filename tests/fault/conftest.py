@@ -66,13 +66,13 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]
 ) -> Iterator[World]:
-    """Two of each service, started again at once whenever they die."""
-    say("starting two of each service ...")
+    """Two of each service and three workers, started again at once whenever they die."""
+    say("starting two of each service and three workers ...")
     with World(
         tmp_path_factory.mktemp("fault"),
         revive=True,
         thaw_seconds=FROZEN_SECONDS,
-        workers=2,
+        workers=3,
         slots=4,
         targets=[str(FLOWS)],
         lease_seconds=LEASE_SECONDS,

@@ -134,15 +134,15 @@ def test_what_a_killed_relay_sends_twice_has_the_same_id(world: World) -> None:
         assert all(len(ids) == 1 for ids in events.values())
 
 
-def test_a_frozen_relay_is_replaced_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_relay_is_replaced_at_once(world: World) -> None:
     """Frozen with a batch in its hands: another relay sends it; thawed, it finds that its fence is gone."""
-    monkeypatch.setattr(world, "thaw_seconds", 3 * PATIENCE)
     victim, peer = world.stack.service("outbox-relay-2"), world.stack.service("outbox-relay-1")
     lane = relay_lane(world, Shot("relay.read", "stop"))
     world.owned.add(victim.name)
+    world.thaws_after[victim.name] = 3 * PATIENCE
     try:
-        lane._arm(lane.shots)
-        lane._fire(lane.shots)
+        lane.arm(lane.shots)
+        lane.fire(lane.shots)
         task = world.submit("fault_wide", count=20)
         until(lambda: world.sql("SELECT count(*) = 0 FROM stanchion.outbox")[0], PATIENCE, "the other relay")
         owners = (
@@ -153,6 +153,7 @@ def test_a_frozen_relay_is_replaced_at_once(world: World, monkeypatch: pytest.Mo
     finally:
         victim.thaw()
         world.owned.discard(victim.name)
+        del world.thaws_after[victim.name]
     lane.expect(lane.shots[0], task, "completed", "sum_up", [20, 190])
     lane.verify()
     until(lambda: len(world.sql("SELECT DISTINCT owner FROM stanchion.outbox_partition")) == 2, what="a fair share")

@@ -98,7 +98,7 @@ def test_a_cancel_in_the_gap_between_two_workers(world: World) -> None:
 def test_a_worker_that_is_told_to_end_hands_its_lease_back(world: World) -> None:
     """SIGTERM with a step that outlasts the drain: no loss is counted, another attempt begins at once."""
     worker = world.stack.service("worker-2")  # drains for half a second
-    with world.frozen(world.stack.service("worker-1")):
+    with world.frozen(*(one for one in world.stack.workers if one is not worker)):
         task = world.submit("fault_slow", seconds=3 * PATIENCE)
         until(lambda: world.steps(task)[0]["state"] == "running", PATIENCE, "its start")
         assert holder_of(world, task) is worker
