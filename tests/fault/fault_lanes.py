@@ -12,7 +12,8 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -184,6 +185,20 @@ class Lane:
             if forced:
                 for peer in self.peers:
                     peer.thaw()
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Within the block the victim stands still at its only shot, for as long as the block takes."""
+        self.world.owned.add(self.victim.name)
+        self.world.thaws_after[self.victim.name] = 10 * PATIENCE
+        try:
+            self.arm(self.shots)
+            self.fire(self.shots)
+            yield
+        finally:
+            self.victim.thaw()
+            self.world.owned.discard(self.victim.name)
+            del self.world.thaws_after[self.victim.name]
 
     def _again(self, left: Sequence[Shot]) -> None:
         """Start the victim with what has not fired; a shot that fired at the last moment still counts."""

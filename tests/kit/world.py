@@ -122,6 +122,8 @@ class World:
             self._reviver.join()
         for service in self.stack.services:
             service.thaw()
+            if self._revive:
+                service.kill()  # a campaign has left it in any state: what it holds need not be handed back in order
         if self._database is not None:
             self._database.close()
         if self._admin is not None:
