@@ -96,6 +96,8 @@ class Lane:
 
     def run(self) -> None:
         """Fire all shots; the victim is whole again afterwards."""
+        if not self.shots:
+            return
         self.world.owned.add(self.victim.name)
         self.world.thaws_after[self.victim.name] = self.frozen_seconds
         groups = self.groups()
@@ -363,14 +365,14 @@ def send_rubbish(world: World, topic: str, count: int = 4) -> None:
         producer.stop()
 
 
-def run_side_by_side(lanes: Sequence[Lane]) -> None:
-    """Run all lanes at once; raises the first failure after all have ended."""
+def run_side_by_side(lanes: Sequence[Lane]) -> list[BaseException]:
+    """Run all lanes at once, each to its end or its failure; the failures."""
     failures: list[BaseException] = []
 
     def guarded(lane: Lane) -> None:
         try:
             lane.run()
-        except BaseException as error:
+        except BaseException as error:  # the test that looks at it raises it
             failures.append(error)
 
     threads = [threading.Thread(target=guarded, args=(lane,), name=type(lane).__name__) for lane in lanes]
@@ -378,5 +380,4 @@ def run_side_by_side(lanes: Sequence[Lane]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    if failures:
-        raise failures[0]
+    return failures
