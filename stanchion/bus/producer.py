@@ -131,9 +131,7 @@ class Producer:
         try:
             future.get(timeout=max(deadline.left, 0.001))
         except kafka_errors.KafkaTimeoutError as error:
-            return _NotInTime(
-                "E-NET-04", "the broker did not acknowledge in time", where=message.topic, why=str(error)
-            )
+            return _NotInTime("E-NET-04", "the broker did not acknowledge in time", where=message.topic, why=str(error))
         except Exception as error:  # noqa: BLE001 - the same
             return self._outcome(message, error)
         return None

@@ -39,9 +39,9 @@ BEGIN
   INSERT INTO outbox (part, tenant_id, topic, key, type, body)
   SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', gen_random_uuid()::text, 'ExecuteSteps',
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
-  FROM (SELECT r.*, row_number() OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)
-          / coalesce((SELECT CASE WHEN n.mean_ms < 20 AND r.offers <= 1 THEN 20 ELSE 1 END FROM node_stat n WHERE n.workflow = r.workflow AND n.version = r.workflow_version AND n.node = r.node), 1) AS chunk
-        FROM ready r WHERE r.step_id = ANY (v_ids)) x
+  FROM (SELECT y.*, y.n / CASE WHEN y.offers <= 1 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) ELSE 1 END AS chunk FROM (
+    SELECT r.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node) AS of
+    FROM ready r WHERE r.step_id = ANY (v_ids) WINDOW w AS (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
   RETURN cardinality(v_ids);
 END $$;

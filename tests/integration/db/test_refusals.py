@@ -120,7 +120,7 @@ class TestLogins:
             (WORKER, "submit('[]', '[]', NULL)"),
             (WORKER, "cancel_task(gen_random_uuid(), gen_random_uuid(), 'x', 'x')"),
             (WORKER, "reap(1)"),
-            (WORKER, "expand(gen_random_uuid(), 0, NULL, NULL, NULL, NULL, 0, 0, 1)"),
+            (WORKER, "expand(gen_random_uuid(), 0, NULL, NULL, NULL, NULL, 0, 0)"),
             (WORKER, "release_barrier(NULL::stanchion.barrier)"),
             (WORKER, "settle_runs(NULL)"),
             (WORKER, "relay_tick(gen_random_uuid(), 'x', 1000)"),

@@ -340,7 +340,7 @@ CREATE TABLE stanchion.run (
 	CONSTRAINT a_run_winds_down_to_an_outcome CHECK (state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled')),
 	CONSTRAINT a_succeeded_run_has_nothing_open CHECK (state <> 'succeeded' OR open = 0)
 )
- WITH (fillfactor = 60);
+ WITH (fillfactor = 40);
 
 CREATE TABLE stanchion.signing_key (
 	key_id TEXT NOT NULL,
@@ -1071,6 +1071,7 @@ DECLARE
   v_ids uuid[];
   v_n int[];
   v_tasks uuid[];
+  v_sequences bigint[];
   x record;
 BEGIN
   IF p_after IS NULL OR cardinality(p_after) = 0 THEN RETURN; END IF;
@@ -1091,14 +1092,15 @@ BEGIN
     UPDATE run r SET open = r.open - v_n[array_position(v_ids, r.run_id)], updated_at = v_now,
       state = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 'succeeded' ELSE r.state END,
       version = r.version + CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 1 ELSE 0 END,
+      seq = r.seq + CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 1 ELSE 0 END,
       ended_at = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN v_now END
     WHERE r.run_id = ANY (v_ids) AND r.state IN ('created', 'running') AND v_n[array_position(v_ids, r.run_id)] > 0
-    RETURNING r.tenant_id, r.run_id, r.task_id, r.version, r.state
+    RETURNING r.tenant_id, r.run_id, r.task_id, r.version, r.state, r.seq
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT u.tenant_id, u.run_id, 'RunSucceeded', u.version, v_now FROM u WHERE u.state = 'succeeded'
   )
-  SELECT array_agg(u.task_id) INTO v_tasks FROM u WHERE u.state = 'succeeded';
-  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL); END IF;
+  SELECT array_agg(u.task_id), array_agg(u.seq) INTO v_tasks, v_sequences FROM u WHERE u.state = 'succeeded';
+  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL, v_sequences); END IF;
 END $$;
 
 -- purpose: bring one barrier's counts up to date
@@ -1333,7 +1335,7 @@ END $$;
 -- transition: task accepted|running -> completed|failed, cancelling -> cancelled
 -- fenced by: the caller ended the run under its row lock
 -- locks: tasks by id
-CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb, p_sequences bigint[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
 BEGIN
@@ -1349,7 +1351,7 @@ BEGIN
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
   SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
-         next_sequence(u.run_id), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
+         coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
   FROM u;
 END $$;
 
@@ -1365,7 +1367,7 @@ $$;
 -- transition: births: step ready, barrier waiting
 -- fenced by: the fan-out's row lock and the due row's cursor, so that two planners never insert a branch twice
 -- locks: the fan-out's step, then new rows, slots, barriers and held steps; its run last, so that it can't end unseen (first only in a retried run)
-CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int, p_each int) RETURNS text
+CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int) RETURNS text
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -1398,7 +1400,7 @@ BEGIN
   ELSIF p_items IS NOT NULL THEN
     v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
       ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NOT NULL LIMIT 5000) x) END;
-    PERFORM expand_children(f, p_first, p_items, p_template, v_room, p_each);
+    PERFORM expand_children(f, p_first, p_items, p_template, v_room, steps_in_offer(f.workflow, f.workflow_version, p_template->>'node', p_total));
   END IF;
   IF p_next >= p_total THEN DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand'; END IF;
   PERFORM spread(v_empty, '{}');
@@ -2105,9 +2107,12 @@ BEGIN
     SELECT s.tenant_id, 'step_deadline', s.expires_at, s.run_id, s.step_id FROM s WHERE s.expires_at IS NOT NULL AND NOT EXISTS (SELECT FROM timer x WHERE x.target_id = s.step_id AND x.kind = 'step_deadline')
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
-  SELECT outbox_partition_of(s.step_id), s.tenant_id, 'stanchion.workers.' || s.queue || '.commands.v1', s.step_id::text, 'ExecuteSteps', s.run_id::text,
-         jsonb_build_object('workflow', s.workflow, 'version', s.workflow_version, 'node', s.node, 'steps', jsonb_build_array(s.step_id))::text
-  FROM s JOIN q ON q.queue = s.queue WHERE q.room;
+  SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', (array_agg(x.step_id))[1]::text, 'ExecuteSteps', (array_agg(x.run_id))[1]::text,
+         jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
+  FROM (SELECT y.*, y.n / steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) AS chunk FROM (
+    SELECT s.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node) AS of
+    FROM s JOIN q ON q.queue = s.queue WHERE q.room WINDOW w AS (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node ORDER BY s.priority DESC, s.step_id)) y) x
+  GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
 END $$;
 
 -- purpose: what settled after its join had opened is kept, and marked late for that join: its Results never change
@@ -2265,9 +2270,9 @@ BEGIN
   INSERT INTO outbox (part, tenant_id, topic, key, type, body)
   SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', gen_random_uuid()::text, 'ExecuteSteps',
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
-  FROM (SELECT r.*, row_number() OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)
-          / coalesce((SELECT CASE WHEN n.mean_ms < 20 AND r.offers <= 1 THEN 20 ELSE 1 END FROM node_stat n WHERE n.workflow = r.workflow AND n.version = r.workflow_version AND n.node = r.node), 1) AS chunk
-        FROM ready r WHERE r.step_id = ANY (v_ids)) x
+  FROM (SELECT y.*, y.n / CASE WHEN y.offers <= 1 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) ELSE 1 END AS chunk FROM (
+    SELECT r.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node) AS of
+    FROM ready r WHERE r.step_id = ANY (v_ids) WINDOW w AS (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
   RETURN cardinality(v_ids);
 END $$;
@@ -3107,12 +3112,14 @@ BEGIN
   SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM follow(s, 'bad', v_reason) x;
 END $$;
 
--- purpose: how many steps one offer names: several when they are known to be short, else one
+-- purpose: how many steps one offer names, of so many that are offered at once: several when they are known to be short, or unknown and very many; a sixteenth at most, so that many workers have a part
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION steps_in_offer(p_workflow text, p_version int, p_node text) RETURNS int LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT coalesce((SELECT CASE WHEN n.mean_ms < 20 THEN 20 ELSE 1 END FROM node_stat n WHERE n.workflow = p_workflow AND n.version = p_version AND n.node = p_node), 1)
+CREATE FUNCTION steps_in_offer(p_workflow text, p_version int, p_node text, p_of bigint) RETURNS int LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT greatest(1, least(p_of / 16, CASE WHEN p_of < 32 THEN 1 ELSE coalesce(
+    (SELECT CASE WHEN n.mean_ms < 20 THEN 20 WHEN n.mean_ms < 100 THEN 4 ELSE 1 END FROM node_stat n WHERE n.workflow = p_workflow AND n.version = p_version AND n.node = p_node),
+    CASE WHEN p_of >= 500 THEN 8 ELSE 1 END) END))::int
 $$;
 
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
@@ -4150,10 +4157,6 @@ GRANT EXECUTE ON FUNCTION stanchion.revoke_signing_key TO stanchion_task_service
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.signing_key_of TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.steps_in_offer'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.steps_in_offer TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.submit'::regproc::oid::regprocedure); END $$;
 
