@@ -192,6 +192,7 @@ def test_short_steps_are_offered_together(engine: Engine) -> None:
     engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(5000, 1000, 5000)")
     assert offered(engine) == [1] + [4] * 16
     engine.admin.execute("DELETE FROM stanchion.outbox")
+    engine.worker().seen()
     engine.admin.execute("UPDATE stanchion.ready SET offered_at = offered_at - interval '1 hour'")
     engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(5000, 1000, 5000)")
     assert offered(engine) == [1] * 65, "what nobody took together is offered one by one"

@@ -125,8 +125,8 @@ class TestLogins:
             (WORKER, "settle_runs(NULL)"),
             (WORKER, "relay_tick(gen_random_uuid(), 'x', 1000)"),
             (WORKER, "create_key(gen_random_uuid(), 'x', '\\x00', '{}', NULL, 'x')"),
-            (RELAY, "lease(gen_random_uuid(), NULL, '{}', 1000, 1)"),
-            (TASK_SERVICE, "lease(gen_random_uuid(), NULL, '{}', 1000, 1)"),
+            (RELAY, "lease(gen_random_uuid(), NULL, '{}', '{}', '{}', 1000, 1)"),
+            (TASK_SERVICE, "lease(gen_random_uuid(), NULL, '{}', '{}', '{}', 1000, 1)"),
             (TASK_SERVICE, "complete(gen_random_uuid(), '{}', '{}', '{}', '{}', NULL, '{}', '{}', 0, 1000)"),
             (ORCHESTRATOR, "complete(gen_random_uuid(), '{}', '{}', '{}', '{}', NULL, '{}', '{}', 0, 1000)"),
             (ORCHESTRATOR, "open_barrier(gen_random_uuid(), gen_random_uuid(), 'x', 'x')"),
@@ -214,7 +214,13 @@ class TestTenants:
         ready = filled.all("SELECT step_id FROM stanchion.step WHERE state = 'ready'")
         assert ready
         assert (
-            filled.all("SELECT * FROM stanchion.lease(%s, ARRAY[%s]::uuid[], %s, 30000, 1)", uuid4(), uuid4(), ready)
+            filled.all(
+                "SELECT * FROM stanchion.lease(%s, ARRAY[%s]::uuid[], %s, ARRAY['default'], %s, 30000, 1)",
+                uuid4(),
+                uuid4(),
+                filled.definitions,
+                ready,
+            )
             == []
         )
 
