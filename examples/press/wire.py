@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 LOOPBACK: Final = "127.0.0.1"
-GRACE_SECONDS: Final = 0.4
+GRACE_SECONDS: Final = 0.2
 """How long requests may take to end before their connections are cut."""
 
 
