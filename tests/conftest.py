@@ -58,11 +58,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The folder is the marker."""
+    """The folder is the marker, and what runs in one process where several run: the tests of a folder share a stack."""
     for item in items:
         parts = item.path.relative_to(ROOT).parts if item.path.is_relative_to(ROOT) else ()
         if parts and parts[0] in MARKED_FOLDERS:
             item.add_marker(parts[0])
+            item.add_marker(pytest.mark.xdist_group("/".join(parts[:2] if parts[0] == "integration" else parts[:1])))
 
 
 @pytest.hookimpl(wrapper=True)

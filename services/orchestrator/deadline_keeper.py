@@ -19,8 +19,8 @@ class DeadlineKeeper:
 
     def run_once(self) -> bool:
         """Fire what is due; True when there may be more."""
-        fired = self.upkeep.fire_timers(self.batch)
+        fired, more = self.upkeep.fire_timers(self.batch)
         if fired:
             log.info("timer.fired", count=fired)
             self.hints.publish("relay")
-        return fired == self.batch
+        return more

@@ -181,12 +181,15 @@ def build(argv: Sequence[str]) -> Service:
         "foreman", foreman.run_once, idle_wait=settings.find_seconds * 4, wake=wake, runs_while_draining=True
     )
     if settings.http_port is not None:
-        checks = {
-            "database": lambda: None if database.read("SELECT 1") else "no answer",
-            "broker": consumer.check,
-            "event loop": foreman.held_up,
-        }
-        service.add(
-            HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE)
-        )
+        service.add(_health(settings, database, consumer, foreman))
     return service
+
+
+def _health(settings: WorkerSettings, database: Database, consumer: Consumer, foreman: Foreman) -> HttpServer:
+    assert settings.http_port is not None
+    checks = {
+        "database": lambda: None if database.read("SELECT 1") else "no answer",
+        "broker": consumer.check,
+        "event loop": foreman.held_up,
+    }
+    return HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE)

@@ -230,13 +230,14 @@ class Foreman:
         """Look at the ready table itself: an offer may be lost, late, or with a worker that is busy."""
         room = self.slots.count - len(self.held)
         found = self.leases.find_ready(round(self.find_seconds * 1000), room) if room > 0 else []
-        if found:
-            self._take_on(self.leases.lease(found, room))
+        granted = self.leases.lease(found, room) if found else []
+        if granted:
+            self._take_on(granted)
             self._look_wait = self.find_seconds
         else:
             self._look_wait = min(self._look_wait * 1.5, self.find_seconds * 4)
-        self._look_at = monotonic() + (0 if found else self._look_wait)
-        return True if found else self._look_wait
+        self._look_at = monotonic() + (0 if granted else self._look_wait)
+        return True if granted else self._look_wait
 
     def _take_on(self, granted: Sequence[Lease]) -> None:
         if not granted:

@@ -88,8 +88,16 @@ class Leases:
         """Lease those of `steps` that are ready; the first `starting` of them begin at once."""
         rows = self.database.call(
             "lease",
-            "SELECT * FROM stanchion.lease(%s, %s, %s, %s, %s)",
-            (self.worker_id, self.reach.tenants, list(steps), self.ttl_ms, starting),
+            "SELECT * FROM stanchion.lease(%s, %s, %s, %s, %s, %s, %s)",
+            (
+                self.worker_id,
+                self.reach.tenants,
+                self.reach.definitions,
+                self.reach.queues,
+                list(steps),
+                self.ttl_ms,
+                starting,
+            ),
         )
         return [Lease._make(r) for r in rows]
 

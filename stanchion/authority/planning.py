@@ -92,7 +92,7 @@ class Planning:
 
         rows = self.database.call(
             "expand",
-            "SELECT stanchion.expand(%s, %s, %s::text::jsonb, %s::text::jsonb, %s::text::jsonb, %s::text::jsonb, %s, %s, %s)",
+            "SELECT stanchion.expand(%s, %s, %s::text::jsonb, %s::text::jsonb, %s::text::jsonb, %s::text::jsonb, %s, %s)",
             (
                 due.fan_id,
                 due.next_index,
@@ -102,7 +102,6 @@ class Planning:
                 text(barriers),
                 upto,
                 total,
-                self._steps_in_offer(due),
             ),
         )
         return str(rows[0][0])
@@ -146,9 +145,3 @@ class Planning:
     def _known(self, graph: Graph, fan: planner.FanOut, due: Due) -> dict[str, UUID]:
         names = planner.outer_names(graph, fan.opener.scope)
         return find_around(self.database, due.tenant_id, due.run_id, due.outer_fan, due.idx, names)
-
-    def _steps_in_offer(self, due: Due) -> int:
-        rows = self.database.read(
-            "SELECT stanchion.steps_in_offer(%s, %s, %s)", (due.workflow, due.workflow_version, due.node)
-        )
-        return int(rows[0][0])

@@ -32,9 +32,10 @@ class Upkeep:
         """One cheap look for all loops."""
         return Waiting._make(self.database.read("SELECT * FROM stanchion.work_waiting()")[0])
 
-    def fire_timers(self, limit: int = 500) -> int:
-        """Do what is due; returns how many timers were looked at."""
-        return int(self.database.call("timers", "SELECT stanchion.fire_timers(%s)", (limit,))[0][0])
+    def fire_timers(self, limit: int = 500) -> tuple[int, bool]:
+        """Do what is due; returns how many timers were looked at, and whether there may be more at once."""
+        fired, more = self.database.call("timers", "SELECT * FROM stanchion.fire_timers(%s)", (limit,))[0]
+        return int(fired), bool(more)
 
     def reap(self, limit: int = 500) -> dict[UUID, str]:
         """Take back expired leases; returns the new state of each step."""

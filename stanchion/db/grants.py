@@ -71,7 +71,6 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "nodes_of": (ORCHESTRATOR,),
     "gathers_of": (ORCHESTRATOR,),
     "place_of": (ORCHESTRATOR, WORKER),
-    "steps_in_offer": (ORCHESTRATOR,),
     "expand": (ORCHESTRATOR,),
     "read_value": (ORCHESTRATOR,),
     "fire_timers": (ORCHESTRATOR,),

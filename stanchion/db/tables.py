@@ -163,7 +163,7 @@ run = Table(
     Index("run_of_task", "task_id", "number"),
     Index("run_winding_down", "run_id", postgresql_where=text("state = 'cancelling'")),
     CheckConstraint("open >= 0", name="open_never_falls_below_zero"),
-    postgresql_with={"fillfactor": "60"},
+    postgresql_with={"fillfactor": "40"},
 )
 
 step = Table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -35,6 +36,8 @@ class Engine:
         self.planning = Planning(self.orchestrator, Workflows(self.orchestrator))
         self.upkeep = Upkeep(self.orchestrator)
         self.workflows: dict[str, Workflow] = {}
+        self.definitions: list[str] = []  # what its workers serve: all that was registered, later ones too
+        self.queues = ["default"]
 
     # --- people ---
 
@@ -56,6 +59,8 @@ class Engine:
         """Make the workflow known, here and in the database."""
         if workflow.name not in self.workflows:
             self.workflows[workflow.name] = workflow
+            self.definitions.append(f"{workflow.name}@{workflow.version}")
+            self.queues += {n.queue for n in workflow.graph().nodes} - set(self.queues)
             Workflows(self.service).register(workflow.graph())
 
     def cancel(self, task: Answer) -> str:
@@ -106,10 +111,15 @@ class Engine:
 
     def fire(self) -> int:
         """Fire timers until none is due; returns how many fired."""
-        total = 0
-        while fired := self.upkeep.fire_timers():
-            total += fired
+        total, more = 0, True
+        while more:
+            fired, _ = self.upkeep.fire_timers()
+            total, more = total + fired, fired > 0
         return total
+
+    def fire_once(self) -> int:
+        """One pass over the timers that are due; returns how many were looked at."""
+        return self.upkeep.fire_timers()[0]
 
     def sweep(self, grace_ms: int = 600_000) -> None:
         """Sweep what winds down and what decided joins left over, until nothing moves."""
@@ -199,9 +209,12 @@ class Worker:
 
     def __init__(self, engine: Engine, ttl_ms: int) -> None:
         self.engine = engine
-        definitions = [f"{w.name}@{w.version}" for w in engine.workflows.values()]
-        self.leases = Leases(engine.worker_database, uuid4(), Reach(None, definitions, ["default"]), ttl_ms)
+        self.leases = Leases(engine.worker_database, uuid4(), Reach(None, engine.definitions, engine.queues), ttl_ms)
         self.executor = Executor(self.leases, lambda name, _version: engine.workflows[name].graph())
+
+    def seen(self) -> None:
+        """Report presence: it serves whatever was submitted so far."""
+        self.leases.seen(name="w", host="h", pid=1, slots=1, running=0, state="active", clock=datetime.now(UTC))
 
     def ready(self, *nodes: str) -> list[UUID]:
         """Ready steps, oldest first."""

@@ -190,7 +190,7 @@ FAILS = ("failed", HELD_DONE + "barrier")
 ACTS = {
     "lease": Act(
         WORKER,
-        "SELECT * FROM stanchion.lease(%(worker)s, NULL, ARRAY[%(step)s], 30000, 1)",
+        "SELECT * FROM stanchion.lease(%(worker)s, NULL, %(served)s, ARRAY['default'], ARRAY[%(step)s], 30000, 1)",
         {"ready": ("leased", "step attempt event ready")},
     ),
     "complete": Act(
@@ -276,6 +276,7 @@ def call(scene: Scene, act: Act, fence: int, worker: UUID) -> tuple[set[str], st
     sql = scene.engine.admin
     values = {
         "worker": worker,
+        "served": scene.engine.definitions,
         "step": scene.step_id,
         "fence": fence,
         "task": scene.task_id,

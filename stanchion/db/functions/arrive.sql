@@ -1,7 +1,7 @@
 -- purpose: count what settled at the barriers it feeds; open, fail or close them, and follow what that settles in turn
 -- transition: barrier waiting -> released|failed; held step pending -> ready|waiting|skipped; fan-out waiting -> succeeded
 -- fenced by: the caller, which settled the arriving steps in this transaction
--- locks: in each wave slots by (barrier, slot), then barriers by id, then the steps they hold; never a run: that is the aftermath, which the caller concludes last
+-- locks: in each wave slots by (barrier, slot), then barriers, the younger first, then the steps they hold; never a run: that is the aftermath, which the caller concludes last
 CREATE FUNCTION arrive(p_arrivals arrival[], p_done uuid[], OUT o_ready uuid[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_next arrival[] := p_arrivals;
@@ -23,7 +23,7 @@ BEGIN
       v_next := '{}';
     END IF;
     v_next := coalesce(v_next, '{}');
-    -- all barriers of the wave are counted, in order of their ids, before the first held step is touched
+    -- all barriers of the wave are counted, the younger first, before the first held step is touched
     v_counted := '{}';
     FOREACH c IN ARRAY count_slots(v_wave) LOOP
       -- a slot that is not empty yet, and nothing but successes: the barrier's row is left alone

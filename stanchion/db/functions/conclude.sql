@@ -8,6 +8,7 @@ DECLARE
   v_ids uuid[];
   v_n int[];
   v_tasks uuid[];
+  v_sequences bigint[];
   x record;
 BEGIN
   IF p_after IS NULL OR cardinality(p_after) = 0 THEN RETURN; END IF;
@@ -28,12 +29,13 @@ BEGIN
     UPDATE run r SET open = r.open - v_n[array_position(v_ids, r.run_id)], updated_at = v_now,
       state = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 'succeeded' ELSE r.state END,
       version = r.version + CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 1 ELSE 0 END,
+      seq = r.seq + CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 1 ELSE 0 END,
       ended_at = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN v_now END
     WHERE r.run_id = ANY (v_ids) AND r.state IN ('created', 'running') AND v_n[array_position(v_ids, r.run_id)] > 0
-    RETURNING r.tenant_id, r.run_id, r.task_id, r.version, r.state
+    RETURNING r.tenant_id, r.run_id, r.task_id, r.version, r.state, r.seq
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT u.tenant_id, u.run_id, 'RunSucceeded', u.version, v_now FROM u WHERE u.state = 'succeeded'
   )
-  SELECT array_agg(u.task_id) INTO v_tasks FROM u WHERE u.state = 'succeeded';
-  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL); END IF;
+  SELECT array_agg(u.task_id), array_agg(u.seq) INTO v_tasks, v_sequences FROM u WHERE u.state = 'succeeded';
+  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL, v_sequences); END IF;
 END $$;

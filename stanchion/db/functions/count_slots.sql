@@ -1,7 +1,7 @@
 -- purpose: take arrivals off the slots of their barriers and sum them up a barrier; the slot of a child is fixed by its index
 -- transition: none
 -- fenced by: the caller
--- locks: slots by (barrier, slot)
+-- locks: slots by (barrier, slot), younger barriers first
 CREATE FUNCTION count_slots(p_arrivals arrival[]) RETURNS barrier_count[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   a record;
@@ -14,7 +14,8 @@ BEGIN
     SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, (SELECT b.slots > 0 FROM barrier b WHERE b.barrier_id = x.barrier_id) AS slotted
     FROM (SELECT u.barrier_id, (u.idx / 64) % 16 AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
           FROM unnest(p_arrivals) u GROUP BY 1, 2) x
-    ORDER BY x.barrier_id, x.slot
+    -- an inner join is younger than the one around it, and a failure there goes on outwards: always the younger first
+    ORDER BY x.barrier_id DESC, x.slot
   LOOP
     v_full := 0;
     IF a.slotted AND a.ok + a.bad + a.skipped > 0 THEN

@@ -2,7 +2,7 @@
 -- transition: task accepted|running -> completed|failed, cancelling -> cancelled
 -- fenced by: the caller ended the run under its row lock
 -- locks: tasks by id
-CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb, p_sequences bigint[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
 BEGIN
@@ -18,6 +18,6 @@ BEGIN
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
   SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
-         next_sequence(u.run_id), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
+         coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
   FROM u;
 END $$;

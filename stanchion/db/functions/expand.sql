@@ -2,7 +2,7 @@
 -- transition: births: step ready, barrier waiting
 -- fenced by: the fan-out's row lock and the due row's cursor, so that two planners never insert a branch twice
 -- locks: the fan-out's step, then new rows, slots, barriers and held steps; its run last, so that it can't end unseen (first only in a retried run)
-CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int, p_each int) RETURNS text
+CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int) RETURNS text
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -34,8 +34,8 @@ BEGIN
     PERFORM adopt_children(f, v_old_run, p_first, p_items, p_template);
   ELSIF p_items IS NOT NULL THEN
     v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
-      ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NOT NULL LIMIT 5000) x) END;
-    PERFORM expand_children(f, p_first, p_items, p_template, v_room, p_each);
+      ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at <= v_now LIMIT 5000) x) END;
+    PERFORM expand_children(f, p_first, p_items, p_template, v_room, steps_in_offer(f.workflow, f.workflow_version, p_template->>'node', p_total));
   END IF;
   IF p_next >= p_total THEN DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand'; END IF;
   PERFORM spread(v_empty, '{}');

@@ -19,8 +19,13 @@ BEGIN
     UPDATE timer x SET due_at = greatest(s.expires_at, clock() + interval '1 s') WHERE x.timer_id = t.timer_id;
     RETURN;
   END IF;
+  IF t.kind = 'start_deadline' AND s.state = 'leased' AND NOT has_begun(s.step_id) THEN
+    -- handed out, not begun: it may be given back
+    UPDATE timer x SET due_at = clock() + interval '1 s' WHERE x.timer_id = t.timer_id;
+    RETURN;
+  END IF;
   DELETE FROM timer x WHERE x.timer_id = t.timer_id;
-  IF s.state NOT IN ('pending', 'ready', 'retry_wait') OR (t.kind = 'start_deadline' AND s.fence > 0) THEN RETURN; END IF;
+  IF s.state NOT IN ('pending', 'ready', 'retry_wait') OR (t.kind = 'start_deadline' AND has_begun(s.step_id)) THEN RETURN; END IF;
   UPDATE step x SET state = 'failed', version = x.version + 1, updated_at = clock() WHERE x.step_id = t.target_id RETURNING * INTO s;
   DELETE FROM ready y WHERE y.step_id = s.step_id;
   SELECT * INTO d FROM step_failed(s, v_error);

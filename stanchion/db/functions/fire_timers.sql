@@ -2,7 +2,7 @@
 -- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
 -- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
-CREATE FUNCTION fire_timers(p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION fire_timers(p_limit int) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   t timer;
@@ -17,7 +17,8 @@ BEGIN
     IF t.kind = 'barrier_deadline' THEN
       CONTINUE WHEN v_fired > 0;
       PERFORM fire_barrier_deadline(t);
-      RETURN 1;
+      RETURN QUERY SELECT 1, true;
+      RETURN;
     END IF;
     v_fired := v_fired + 1;
     IF t.kind = 'retry' THEN
@@ -36,5 +37,5 @@ BEGIN
   END LOOP;
   PERFORM make_ready(v_ready);
   PERFORM spread(v_arrivals, v_failed, v_after);
-  RETURN v_fired;
+  RETURN QUERY SELECT v_fired, v_fired = p_limit;
 END $$;

@@ -2,22 +2,34 @@
 -- transition: step ready -> leased, its fence rises by one; a new attempt
 -- fenced by: nothing yet: it issues the fence
 -- locks: steps by id (skipping locked ones), then runs, then tasks
-CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_steps uuid[], p_ttl_ms int, p_starting int) RETURNS SETOF leased
+CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_definitions text[], p_queues text[], p_steps uuid[], p_ttl_ms int, p_starting int) RETURNS SETOF leased
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   v_now timestamptz;
   v_got uuid[];
   v_new_runs uuid[];
+  v_suspects uuid[];
 BEGIN
-  SELECT array_agg(c.step_id ORDER BY array_position(p_steps, c.step_id)), array_agg(DISTINCT c.run_id) FILTER (WHERE c.run_state = 'created') INTO v_got, v_new_runs FROM (
-    SELECT s.step_id, s.run_id, (SELECT r.state FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) AS run_state
+  SELECT array_agg(c.step_id ORDER BY array_position(p_steps, c.step_id)), array_agg(DISTINCT c.run_id) FILTER (WHERE c.run_state = 'created'), array_agg(c.step_id ORDER BY c.step_id) FILTER (WHERE c.losses > 1) INTO v_got, v_new_runs, v_suspects FROM (
+    SELECT s.step_id, s.run_id, s.losses, (SELECT r.state FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) AS run_state
     FROM step s
     WHERE s.step_id = ANY (p_steps) AND s.state = 'ready' AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
+      -- an offer is a message, and proves nothing: the worker gets only what it can run
+      AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
       AND (SELECT r.state IN ('created', 'running') AND r.paused_at IS NULL FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
     ORDER BY s.step_id FOR NO KEY UPDATE OF s SKIP LOCKED) c;
   IF v_got IS NULL THEN RETURN; END IF;
   v_now := clock();
+  IF v_suspects IS NOT NULL THEN
+    -- what was lost twice may be what ends its workers: a worker runs one such at a time, so that its end tells which it was
+    IF EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.worker_id = p_worker AND (SELECT s.losses > 1 FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = a.tenant_id)) THEN
+      v_got := ARRAY(SELECT u FROM unnest(v_got) WITH ORDINALITY x(u, n) WHERE u <> ALL (v_suspects) ORDER BY n);
+    ELSE
+      v_got := ARRAY(SELECT u FROM unnest(v_got) WITH ORDINALITY x(u, n) WHERE u <> ALL (v_suspects[2:]) ORDER BY n);
+    END IF;
+    IF v_got = '{}' THEN RETURN; END IF;
+  END IF;
   DELETE FROM ready r WHERE r.step_id = ANY (v_got);
   IF v_new_runs IS NOT NULL THEN PERFORM start_runs(v_new_runs); END IF;
   RETURN QUERY WITH u AS (

@@ -14,7 +14,7 @@ BEGIN
   o_n := 0;
   o_arrivals := '{}';
   o_after := '{}';
-  FOR b IN SELECT x.* FROM barrier x WHERE x.barrier_id = ANY (v_held) AND x.state = 'waiting' ORDER BY x.barrier_id FOR NO KEY UPDATE LOOP
+  FOR b IN SELECT x.* FROM barrier x WHERE x.barrier_id = ANY (v_held) AND x.state = 'waiting' ORDER BY x.barrier_id DESC FOR NO KEY UPDATE LOOP
     PERFORM cancel_barriers(ARRAY[b.barrier_id]);
     SELECT * INTO d FROM skip_step(b.step_id, p_reason, false);
     o_n := o_n + 1;

@@ -19,13 +19,16 @@ BEGIN
     FROM s JOIN q ON q.queue = s.queue
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
-    SELECT s.tenant_id, 'start_deadline', v_now + s.start_within_ms * interval '1 ms', s.run_id, s.step_id FROM s WHERE s.start_within_ms IS NOT NULL AND s.fence = 0
+    SELECT s.tenant_id, 'start_deadline', v_now + s.start_within_ms * interval '1 ms', s.run_id, s.step_id FROM s WHERE s.start_within_ms IS NOT NULL AND NOT has_begun(s.step_id) AND NOT EXISTS (SELECT FROM timer x WHERE x.target_id = s.step_id AND x.kind = 'start_deadline')
     UNION ALL
     -- it may have gone straight to a worker before, without a timer
     SELECT s.tenant_id, 'step_deadline', s.expires_at, s.run_id, s.step_id FROM s WHERE s.expires_at IS NOT NULL AND NOT EXISTS (SELECT FROM timer x WHERE x.target_id = s.step_id AND x.kind = 'step_deadline')
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
-  SELECT outbox_partition_of(s.step_id), s.tenant_id, 'stanchion.workers.' || s.queue || '.commands.v1', s.step_id::text, 'ExecuteSteps', s.run_id::text,
-         jsonb_build_object('workflow', s.workflow, 'version', s.workflow_version, 'node', s.node, 'steps', jsonb_build_array(s.step_id))::text
-  FROM s JOIN q ON q.queue = s.queue WHERE q.room;
+  SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', (array_agg(x.step_id))[1]::text, 'ExecuteSteps', (array_agg(x.run_id))[1]::text,
+         jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
+  FROM (SELECT y.*, y.n / steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) AS chunk FROM (
+    SELECT s.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node) AS of
+    FROM s JOIN q ON q.queue = s.queue WHERE q.room WINDOW w AS (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node ORDER BY s.priority DESC, s.step_id)) y) x
+  GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
 END $$;

@@ -1,4 +1,4 @@
--- purpose: offer what waits behind a full window, by priority, then age; and offer again what nobody leased
+-- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
 -- fenced by: nothing
 -- locks: ready rows (skipping locked ones)
@@ -9,6 +9,7 @@ DECLARE
   v_room int;
   v_ids uuid[];
   v_again uuid[];
+  v_parked uuid[];
 BEGIN
   FOR q IN
     WITH RECURSIVE w(queue) AS (
@@ -17,7 +18,7 @@ BEGIN
       SELECT (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL AND r.queue > w.queue ORDER BY r.queue LIMIT 1) FROM w WHERE w.queue IS NOT NULL
     ) SELECT w.queue FROM w WHERE w.queue IS NOT NULL
   LOOP
-    v_room := p_window - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at IS NOT NULL LIMIT p_window) x);
+    v_room := p_window - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT p_window) x);
     CONTINUE WHEN v_room < least(p_window / 10, 50);
     v_ids := v_ids || (SELECT array_agg(x.step_id) FROM (SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at IS NULL ORDER BY r.priority DESC, r.since LIMIT least(v_room, p_batch) FOR UPDATE SKIP LOCKED) x);
   END LOOP;
@@ -33,15 +34,19 @@ BEGIN
       SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at < v_now - p_again_ms * interval '1 ms' AND r.offered_at < v_now - least(p_again_ms * 2 ^ (least(r.offers, 10) - 1), 300000) * interval '1 ms'
       ORDER BY r.offered_at LIMIT p_batch FOR UPDATE SKIP LOCKED) x);
   END LOOP;
-  v_ids := v_ids || v_again;
-  IF v_ids IS NULL THEN RETURN 0; END IF;
+  -- what nobody can lease leaves the window, or it would keep all others out: its run is paused or ending, or no worker serves it. It is looked at again after a while, and before that when its run is resumed or such a worker comes
+  WITH p AS (
+    UPDATE ready r SET offered_at = v_now + interval '5 min' WHERE r.step_id = ANY (v_again) AND NOT is_leasable(r) RETURNING r.step_id
+  ) SELECT array_agg(p.step_id) INTO v_parked FROM p;
+  v_ids := v_ids || CASE WHEN v_parked IS NULL THEN v_again ELSE ARRAY(SELECT u FROM unnest(v_again) u WHERE u <> ALL (v_parked)) END;
+  IF coalesce(cardinality(v_ids), 0) = 0 THEN RETURN 0; END IF;
   UPDATE ready r SET offered_at = v_now, offers = least(r.offers + 1, 30000) WHERE r.step_id = ANY (v_ids);
   INSERT INTO outbox (part, tenant_id, topic, key, type, body)
   SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', gen_random_uuid()::text, 'ExecuteSteps',
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
-  FROM (SELECT r.*, row_number() OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)
-          / coalesce((SELECT CASE WHEN n.mean_ms < 20 AND r.offers <= 1 THEN 20 ELSE 1 END FROM node_stat n WHERE n.workflow = r.workflow AND n.version = r.workflow_version AND n.node = r.node), 1) AS chunk
-        FROM ready r WHERE r.step_id = ANY (v_ids)) x
+  FROM (SELECT y.*, y.n / CASE WHEN y.offers <= 1 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) ELSE 1 END AS chunk FROM (
+    SELECT r.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node) AS of
+    FROM ready r WHERE r.step_id = ANY (v_ids) WINDOW w AS (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
   RETURN cardinality(v_ids);
 END $$;

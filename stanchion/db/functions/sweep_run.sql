@@ -1,7 +1,7 @@
 -- purpose: wind a run down: cancel what has not started, take what outlived its grace, end the run when nothing is open any more
 -- transition: step pending|ready|retry_wait|waiting -> cancelled, leased|running -> cancelled after the grace; run cancelling -> failed|cancelled
 -- fenced by: the run being in cancelling
--- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then the run, its barriers (nobody arrives at them any more), the task
+-- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then its barriers, the run, the task
 CREATE FUNCTION sweep_run(p_run uuid, p_limit int, p_grace_ms int) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   r run;
@@ -27,6 +27,8 @@ BEGIN
   IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
+  -- its barriers before it: a join's deadline may fire at this moment, and takes them in this order
+  PERFORM FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
   PERFORM end_run(p_run);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -166,3 +167,46 @@ def test_a_runs_events_are_numbered_without_a_gap(engine: Engine) -> None:
         ]
         assert numbers == list(range(1, len(numbers) + 1))
         assert len(numbers) >= 2
+
+
+def offered(engine: Engine) -> list[int]:
+    """How many steps each offer in the outbox names, and that every ready step is named once."""
+    offers = [m["body"] for m in published(engine) if m["type"] == "ExecuteSteps"]
+    named = [step for body in offers for step in json.loads(body)["steps"]]
+    assert sorted(named) == sorted(str(s) for s in engine.all("SELECT step_id FROM stanchion.ready"))
+    return sorted(len(json.loads(body)["steps"]) for body in offers)
+
+
+def test_short_steps_are_offered_together(engine: Engine) -> None:
+    """A message names up to a sixteenth of a batch when its steps are known to take milliseconds, and one otherwise."""
+    wf = single("short")
+    engine.submit_all(wf, [({}, None)] * 64)
+    assert offered(engine) == [1] * 64
+    engine.worker().finish_all(engine.worker().take("only"), 1)
+    engine.admin.execute("DELETE FROM stanchion.outbox")
+    engine.worker().leases.note_durations({("short", 1, "only"): (3, 64)})
+    engine.submit_all(wf, [({}, None)] * 65)
+    assert offered(engine) == [1] + [4] * 16
+    engine.admin.execute("DELETE FROM stanchion.outbox")
+    engine.admin.execute("UPDATE stanchion.ready SET offered_at = NULL, offers = 0")
+    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(5000, 1000, 5000)")
+    assert offered(engine) == [1] + [4] * 16
+    engine.admin.execute("DELETE FROM stanchion.outbox")
+    engine.worker().seen()
+    engine.admin.execute("UPDATE stanchion.ready SET offered_at = offered_at - interval '1 hour'")
+    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(5000, 1000, 5000)")
+    assert offered(engine) == [1] * 65, "what nobody took together is offered one by one"
+
+
+def test_a_wide_fan_out_of_unknown_steps_is_offered_in_handfuls(engine: Engine) -> None:
+    """Eight to a message from 500 on; a narrow one goes out child by child."""
+    for width, sizes in ((40, {1}), (500, {8, 4})):
+        name = f"wide_{width}"
+        engine.submit(fan(name, "all", []))
+        worker = engine.worker()
+        worker.finish(next(x for x in worker.take("plan") if x.workflow == name), ["x"] * width)
+        engine.admin.execute("DELETE FROM stanchion.outbox")
+        engine.expand()
+        assert set(offered(engine)) == sizes
+        worker.finish_all(worker.take("visit"), "x")
+        worker.finish_all(worker.take("gather"), {})

@@ -23,6 +23,7 @@ from stanchion.db.grants import WORKER
 CHILDREN = 20_000
 WINDOW = 1_000
 BATCH = 50
+SERVED = ["flat@1", "pages@1"]
 HOT = ("step", "attempt", "result")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -87,7 +88,8 @@ def scans(engine: Engine, session: Connection) -> dict[str, int]:
 
 def lease(session: Connection, worker: UUID, steps: list[UUID]) -> list[int]:
     rows = session.execute(
-        "SELECT step_id, fence FROM stanchion.lease(%s, NULL, %s, 60000, %s)", (worker, steps, len(steps))
+        "SELECT step_id, fence FROM stanchion.lease(%s, NULL, %s, ARRAY['default'], %s, 60000, %s)",
+        (worker, SERVED, steps, len(steps)),
     ).fetchall()
     assert len(rows) == len(steps)
     fences = dict(rows)
@@ -106,7 +108,9 @@ def test_a_child_costs_the_same_among_1000_and_among_20000(never_analysed: Engin
     """Buffers per child of lease and complete: the last thousand costs what the first did, and no table is scanned."""
     engine, worker = never_analysed, uuid4()
     # the first call of each function meets empty tables: that is the plan that stays
-    session.execute("SELECT * FROM stanchion.lease(%s, NULL, %s, 60000, 1)", (worker, [uuid4()]))
+    session.execute(
+        "SELECT * FROM stanchion.lease(%s, NULL, %s, ARRAY['default'], %s, 60000, 1)", (worker, SERVED, [uuid4()])
+    )
     complete_nothing = (
         "SELECT outcome FROM stanchion.complete(%s, %s, %s, %s, %s, NULL, ARRAY['x@1'], ARRAY['default'], 0, 60000)"
     )

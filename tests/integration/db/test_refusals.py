@@ -120,13 +120,13 @@ class TestLogins:
             (WORKER, "submit('[]', '[]', NULL)"),
             (WORKER, "cancel_task(gen_random_uuid(), gen_random_uuid(), 'x', 'x')"),
             (WORKER, "reap(1)"),
-            (WORKER, "expand(gen_random_uuid(), 0, NULL, NULL, NULL, NULL, 0, 0, 1)"),
+            (WORKER, "expand(gen_random_uuid(), 0, NULL, NULL, NULL, NULL, 0, 0)"),
             (WORKER, "release_barrier(NULL::stanchion.barrier)"),
             (WORKER, "settle_runs(NULL)"),
             (WORKER, "relay_tick(gen_random_uuid(), 'x', 1000)"),
             (WORKER, "create_key(gen_random_uuid(), 'x', '\\x00', '{}', NULL, 'x')"),
-            (RELAY, "lease(gen_random_uuid(), NULL, '{}', 1000, 1)"),
-            (TASK_SERVICE, "lease(gen_random_uuid(), NULL, '{}', 1000, 1)"),
+            (RELAY, "lease(gen_random_uuid(), NULL, '{}', '{}', '{}', 1000, 1)"),
+            (TASK_SERVICE, "lease(gen_random_uuid(), NULL, '{}', '{}', '{}', 1000, 1)"),
             (TASK_SERVICE, "complete(gen_random_uuid(), '{}', '{}', '{}', '{}', NULL, '{}', '{}', 0, 1000)"),
             (ORCHESTRATOR, "complete(gen_random_uuid(), '{}', '{}', '{}', '{}', NULL, '{}', '{}', 0, 1000)"),
             (ORCHESTRATOR, "open_barrier(gen_random_uuid(), gen_random_uuid(), 'x', 'x')"),
@@ -214,7 +214,13 @@ class TestTenants:
         ready = filled.all("SELECT step_id FROM stanchion.step WHERE state = 'ready'")
         assert ready
         assert (
-            filled.all("SELECT * FROM stanchion.lease(%s, ARRAY[%s]::uuid[], %s, 30000, 1)", uuid4(), uuid4(), ready)
+            filled.all(
+                "SELECT * FROM stanchion.lease(%s, ARRAY[%s]::uuid[], %s, ARRAY['default'], %s, 30000, 1)",
+                uuid4(),
+                uuid4(),
+                filled.definitions,
+                ready,
+            )
             == []
         )
 

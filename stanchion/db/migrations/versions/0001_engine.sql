@@ -340,7 +340,7 @@ CREATE TABLE stanchion.run (
 	CONSTRAINT a_run_winds_down_to_an_outcome CHECK (state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled')),
 	CONSTRAINT a_succeeded_run_has_nothing_open CHECK (state <> 'succeeded' OR open = 0)
 )
- WITH (fillfactor = 60);
+ WITH (fillfactor = 40);
 
 CREATE TABLE stanchion.signing_key (
 	key_id TEXT NOT NULL,
@@ -693,7 +693,7 @@ $$;
 -- purpose: count what settled at the barriers it feeds; open, fail or close them, and follow what that settles in turn
 -- transition: barrier waiting -> released|failed; held step pending -> ready|waiting|skipped; fan-out waiting -> succeeded
 -- fenced by: the caller, which settled the arriving steps in this transaction
--- locks: in each wave slots by (barrier, slot), then barriers by id, then the steps they hold; never a run: that is the aftermath, which the caller concludes last
+-- locks: in each wave slots by (barrier, slot), then barriers, the younger first, then the steps they hold; never a run: that is the aftermath, which the caller concludes last
 CREATE FUNCTION arrive(p_arrivals arrival[], p_done uuid[], OUT o_ready uuid[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_next arrival[] := p_arrivals;
@@ -715,7 +715,7 @@ BEGIN
       v_next := '{}';
     END IF;
     v_next := coalesce(v_next, '{}');
-    -- all barriers of the wave are counted, in order of their ids, before the first held step is touched
+    -- all barriers of the wave are counted, the younger first, before the first held step is touched
     v_counted := '{}';
     FOREACH c IN ARRAY count_slots(v_wave) LOOP
       -- a slot that is not empty yet, and nothing but successes: the barrier's row is left alone
@@ -993,7 +993,7 @@ BEGIN
   RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
     FROM unnest(v_done) d(id);
   IF v_mine IS NOT NULL THEN
-    RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, v_mine, p_ttl_ms, p_room);
+    RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, p_definitions, p_queues, v_mine, p_ttl_ms, p_room);
     -- what the lease left out (its run was paused meanwhile) must still be found by others
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
   END IF;
@@ -1071,6 +1071,7 @@ DECLARE
   v_ids uuid[];
   v_n int[];
   v_tasks uuid[];
+  v_sequences bigint[];
   x record;
 BEGIN
   IF p_after IS NULL OR cardinality(p_after) = 0 THEN RETURN; END IF;
@@ -1091,14 +1092,15 @@ BEGIN
     UPDATE run r SET open = r.open - v_n[array_position(v_ids, r.run_id)], updated_at = v_now,
       state = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 'succeeded' ELSE r.state END,
       version = r.version + CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 1 ELSE 0 END,
+      seq = r.seq + CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 1 ELSE 0 END,
       ended_at = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN v_now END
     WHERE r.run_id = ANY (v_ids) AND r.state IN ('created', 'running') AND v_n[array_position(v_ids, r.run_id)] > 0
-    RETURNING r.tenant_id, r.run_id, r.task_id, r.version, r.state
+    RETURNING r.tenant_id, r.run_id, r.task_id, r.version, r.state, r.seq
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT u.tenant_id, u.run_id, 'RunSucceeded', u.version, v_now FROM u WHERE u.state = 'succeeded'
   )
-  SELECT array_agg(u.task_id) INTO v_tasks FROM u WHERE u.state = 'succeeded';
-  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL); END IF;
+  SELECT array_agg(u.task_id), array_agg(u.seq) INTO v_tasks, v_sequences FROM u WHERE u.state = 'succeeded';
+  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL, v_sequences); END IF;
 END $$;
 
 -- purpose: bring one barrier's counts up to date
@@ -1120,7 +1122,7 @@ END $$;
 -- purpose: take arrivals off the slots of their barriers and sum them up a barrier; the slot of a child is fixed by its index
 -- transition: none
 -- fenced by: the caller
--- locks: slots by (barrier, slot)
+-- locks: slots by (barrier, slot), younger barriers first
 CREATE FUNCTION count_slots(p_arrivals arrival[]) RETURNS barrier_count[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   a record;
@@ -1133,7 +1135,8 @@ BEGIN
     SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, (SELECT b.slots > 0 FROM barrier b WHERE b.barrier_id = x.barrier_id) AS slotted
     FROM (SELECT u.barrier_id, (u.idx / 64) % 16 AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
           FROM unnest(p_arrivals) u GROUP BY 1, 2) x
-    ORDER BY x.barrier_id, x.slot
+    -- an inner join is younger than the one around it, and a failure there goes on outwards: always the younger first
+    ORDER BY x.barrier_id DESC, x.slot
   LOOP
     v_full := 0;
     IF a.slotted AND a.ok + a.bad + a.skipped > 0 THEN
@@ -1333,7 +1336,7 @@ END $$;
 -- transition: task accepted|running -> completed|failed, cancelling -> cancelled
 -- fenced by: the caller ended the run under its row lock
 -- locks: tasks by id
-CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb, p_sequences bigint[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
 BEGIN
@@ -1349,7 +1352,7 @@ BEGIN
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
   SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
-         next_sequence(u.run_id), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
+         coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
   FROM u;
 END $$;
 
@@ -1365,7 +1368,7 @@ $$;
 -- transition: births: step ready, barrier waiting
 -- fenced by: the fan-out's row lock and the due row's cursor, so that two planners never insert a branch twice
 -- locks: the fan-out's step, then new rows, slots, barriers and held steps; its run last, so that it can't end unseen (first only in a retried run)
-CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int, p_each int) RETURNS text
+CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int) RETURNS text
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -1397,8 +1400,8 @@ BEGIN
     PERFORM adopt_children(f, v_old_run, p_first, p_items, p_template);
   ELSIF p_items IS NOT NULL THEN
     v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
-      ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NOT NULL LIMIT 5000) x) END;
-    PERFORM expand_children(f, p_first, p_items, p_template, v_room, p_each);
+      ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at <= v_now LIMIT 5000) x) END;
+    PERFORM expand_children(f, p_first, p_items, p_template, v_room, steps_in_offer(f.workflow, f.workflow_version, p_template->>'node', p_total));
   END IF;
   IF p_next >= p_total THEN DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand'; END IF;
   PERFORM spread(v_empty, '{}');
@@ -1617,8 +1620,13 @@ BEGIN
     UPDATE timer x SET due_at = greatest(s.expires_at, clock() + interval '1 s') WHERE x.timer_id = t.timer_id;
     RETURN;
   END IF;
+  IF t.kind = 'start_deadline' AND s.state = 'leased' AND NOT has_begun(s.step_id) THEN
+    -- handed out, not begun: it may be given back
+    UPDATE timer x SET due_at = clock() + interval '1 s' WHERE x.timer_id = t.timer_id;
+    RETURN;
+  END IF;
   DELETE FROM timer x WHERE x.timer_id = t.timer_id;
-  IF s.state NOT IN ('pending', 'ready', 'retry_wait') OR (t.kind = 'start_deadline' AND s.fence > 0) THEN RETURN; END IF;
+  IF s.state NOT IN ('pending', 'ready', 'retry_wait') OR (t.kind = 'start_deadline' AND has_begun(s.step_id)) THEN RETURN; END IF;
   UPDATE step x SET state = 'failed', version = x.version + 1, updated_at = clock() WHERE x.step_id = t.target_id RETURNING * INTO s;
   DELETE FROM ready y WHERE y.step_id = s.step_id;
   SELECT * INTO d FROM step_failed(s, v_error);
@@ -1631,7 +1639,7 @@ END $$;
 -- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
 -- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
-CREATE FUNCTION fire_timers(p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION fire_timers(p_limit int) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   t timer;
@@ -1646,7 +1654,8 @@ BEGIN
     IF t.kind = 'barrier_deadline' THEN
       CONTINUE WHEN v_fired > 0;
       PERFORM fire_barrier_deadline(t);
-      RETURN 1;
+      RETURN QUERY SELECT 1, true;
+      RETURN;
     END IF;
     v_fired := v_fired + 1;
     IF t.kind = 'retry' THEN
@@ -1665,7 +1674,7 @@ BEGIN
   END LOOP;
   PERFORM make_ready(v_ready);
   PERFORM spread(v_arrivals, v_failed, v_after);
-  RETURN v_fired;
+  RETURN QUERY SELECT v_fired, v_fired = p_limit;
 END $$;
 
 -- purpose: what follows when a step ends without a result: its arrivals, and the end of those that only it could have started (the targets of its choice, the joins of a fan-out that never opened)
@@ -1787,6 +1796,14 @@ BEGIN
   EXECUTE format('CREATE TRIGGER never_truncated BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', p_name);
 END $$;
 
+-- purpose: whether any attempt of a step ever began: until then its time to start runs on, however often it was handed out and given back
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION has_begun(p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM attempt a WHERE a.step_id = p_step AND a.started_at IS NOT NULL)
+$$;
+
 -- purpose: keep a run from ending while what was just inserted into it is committed; refused when it has ended
 -- transition: none
 -- fenced by: the run's row lock: whoever ends a run looks for open steps under it
@@ -1883,6 +1900,15 @@ CREATE FUNCTION is_held(s step) RETURNS boolean LANGUAGE sql STABLE SET search_p
   SELECT s.holds AND EXISTS (SELECT FROM barrier b WHERE b.fan_id = s.fan_id AND b.on_failed = 'hold' AND b.state = 'waiting')
 $$;
 
+-- purpose: whether any worker could lease a ready step now: its run goes on, and a worker that was seen lately serves its queue and version
+-- transition: none
+-- fenced by: nothing; lease decides
+-- locks: none
+CREATE FUNCTION is_leasable(r ready) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND u.paused_at IS NULL AND u.state IN ('created', 'running'))
+    AND EXISTS (SELECT FROM worker w WHERE w.state = 'active' AND w.seen_at > clock() - interval '30 s' AND r.queue = ANY (w.queues) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
+$$;
+
 -- purpose: whether a waiting join counts something else than its branches say
 -- transition: none
 -- fenced by: nothing
@@ -1930,22 +1956,34 @@ END $$;
 -- transition: step ready -> leased, its fence rises by one; a new attempt
 -- fenced by: nothing yet: it issues the fence
 -- locks: steps by id (skipping locked ones), then runs, then tasks
-CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_steps uuid[], p_ttl_ms int, p_starting int) RETURNS SETOF leased
+CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_definitions text[], p_queues text[], p_steps uuid[], p_ttl_ms int, p_starting int) RETURNS SETOF leased
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   v_now timestamptz;
   v_got uuid[];
   v_new_runs uuid[];
+  v_suspects uuid[];
 BEGIN
-  SELECT array_agg(c.step_id ORDER BY array_position(p_steps, c.step_id)), array_agg(DISTINCT c.run_id) FILTER (WHERE c.run_state = 'created') INTO v_got, v_new_runs FROM (
-    SELECT s.step_id, s.run_id, (SELECT r.state FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) AS run_state
+  SELECT array_agg(c.step_id ORDER BY array_position(p_steps, c.step_id)), array_agg(DISTINCT c.run_id) FILTER (WHERE c.run_state = 'created'), array_agg(c.step_id ORDER BY c.step_id) FILTER (WHERE c.losses > 1) INTO v_got, v_new_runs, v_suspects FROM (
+    SELECT s.step_id, s.run_id, s.losses, (SELECT r.state FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) AS run_state
     FROM step s
     WHERE s.step_id = ANY (p_steps) AND s.state = 'ready' AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
+      -- an offer is a message, and proves nothing: the worker gets only what it can run
+      AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
       AND (SELECT r.state IN ('created', 'running') AND r.paused_at IS NULL FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
     ORDER BY s.step_id FOR NO KEY UPDATE OF s SKIP LOCKED) c;
   IF v_got IS NULL THEN RETURN; END IF;
   v_now := clock();
+  IF v_suspects IS NOT NULL THEN
+    -- what was lost twice may be what ends its workers: a worker runs one such at a time, so that its end tells which it was
+    IF EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.worker_id = p_worker AND (SELECT s.losses > 1 FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = a.tenant_id)) THEN
+      v_got := ARRAY(SELECT u FROM unnest(v_got) WITH ORDINALITY x(u, n) WHERE u <> ALL (v_suspects) ORDER BY n);
+    ELSE
+      v_got := ARRAY(SELECT u FROM unnest(v_got) WITH ORDINALITY x(u, n) WHERE u <> ALL (v_suspects[2:]) ORDER BY n);
+    END IF;
+    IF v_got = '{}' THEN RETURN; END IF;
+  END IF;
   DELETE FROM ready r WHERE r.step_id = ANY (v_got);
   IF v_new_runs IS NOT NULL THEN PERFORM start_runs(v_new_runs); END IF;
   RETURN QUERY WITH u AS (
@@ -2009,7 +2047,7 @@ BEGIN
   o_n := 0;
   o_arrivals := '{}';
   o_after := '{}';
-  FOR b IN SELECT x.* FROM barrier x WHERE x.barrier_id = ANY (v_held) AND x.state = 'waiting' ORDER BY x.barrier_id FOR NO KEY UPDATE LOOP
+  FOR b IN SELECT x.* FROM barrier x WHERE x.barrier_id = ANY (v_held) AND x.state = 'waiting' ORDER BY x.barrier_id DESC FOR NO KEY UPDATE LOOP
     PERFORM cancel_barriers(ARRAY[b.barrier_id]);
     SELECT * INTO d FROM skip_step(b.step_id, p_reason, false);
     o_n := o_n + 1;
@@ -2099,15 +2137,18 @@ BEGIN
     FROM s JOIN q ON q.queue = s.queue
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
-    SELECT s.tenant_id, 'start_deadline', v_now + s.start_within_ms * interval '1 ms', s.run_id, s.step_id FROM s WHERE s.start_within_ms IS NOT NULL AND s.fence = 0
+    SELECT s.tenant_id, 'start_deadline', v_now + s.start_within_ms * interval '1 ms', s.run_id, s.step_id FROM s WHERE s.start_within_ms IS NOT NULL AND NOT has_begun(s.step_id) AND NOT EXISTS (SELECT FROM timer x WHERE x.target_id = s.step_id AND x.kind = 'start_deadline')
     UNION ALL
     -- it may have gone straight to a worker before, without a timer
     SELECT s.tenant_id, 'step_deadline', s.expires_at, s.run_id, s.step_id FROM s WHERE s.expires_at IS NOT NULL AND NOT EXISTS (SELECT FROM timer x WHERE x.target_id = s.step_id AND x.kind = 'step_deadline')
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
-  SELECT outbox_partition_of(s.step_id), s.tenant_id, 'stanchion.workers.' || s.queue || '.commands.v1', s.step_id::text, 'ExecuteSteps', s.run_id::text,
-         jsonb_build_object('workflow', s.workflow, 'version', s.workflow_version, 'node', s.node, 'steps', jsonb_build_array(s.step_id))::text
-  FROM s JOIN q ON q.queue = s.queue WHERE q.room;
+  SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', (array_agg(x.step_id))[1]::text, 'ExecuteSteps', (array_agg(x.run_id))[1]::text,
+         jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
+  FROM (SELECT y.*, y.n / steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) AS chunk FROM (
+    SELECT s.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node) AS of
+    FROM s JOIN q ON q.queue = s.queue WHERE q.room WINDOW w AS (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node ORDER BY s.priority DESC, s.step_id)) y) x
+  GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
 END $$;
 
 -- purpose: what settled after its join had opened is kept, and marked late for that join: its Results never change
@@ -2224,7 +2265,7 @@ BEGIN
   RETURN v_n;
 END $$;
 
--- purpose: offer what waits behind a full window, by priority, then age; and offer again what nobody leased
+-- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
 -- fenced by: nothing
 -- locks: ready rows (skipping locked ones)
@@ -2235,6 +2276,7 @@ DECLARE
   v_room int;
   v_ids uuid[];
   v_again uuid[];
+  v_parked uuid[];
 BEGIN
   FOR q IN
     WITH RECURSIVE w(queue) AS (
@@ -2243,7 +2285,7 @@ BEGIN
       SELECT (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL AND r.queue > w.queue ORDER BY r.queue LIMIT 1) FROM w WHERE w.queue IS NOT NULL
     ) SELECT w.queue FROM w WHERE w.queue IS NOT NULL
   LOOP
-    v_room := p_window - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at IS NOT NULL LIMIT p_window) x);
+    v_room := p_window - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT p_window) x);
     CONTINUE WHEN v_room < least(p_window / 10, 50);
     v_ids := v_ids || (SELECT array_agg(x.step_id) FROM (SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at IS NULL ORDER BY r.priority DESC, r.since LIMIT least(v_room, p_batch) FOR UPDATE SKIP LOCKED) x);
   END LOOP;
@@ -2259,15 +2301,19 @@ BEGIN
       SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at < v_now - p_again_ms * interval '1 ms' AND r.offered_at < v_now - least(p_again_ms * 2 ^ (least(r.offers, 10) - 1), 300000) * interval '1 ms'
       ORDER BY r.offered_at LIMIT p_batch FOR UPDATE SKIP LOCKED) x);
   END LOOP;
-  v_ids := v_ids || v_again;
-  IF v_ids IS NULL THEN RETURN 0; END IF;
+  -- what nobody can lease leaves the window, or it would keep all others out: its run is paused or ending, or no worker serves it. It is looked at again after a while, and before that when its run is resumed or such a worker comes
+  WITH p AS (
+    UPDATE ready r SET offered_at = v_now + interval '5 min' WHERE r.step_id = ANY (v_again) AND NOT is_leasable(r) RETURNING r.step_id
+  ) SELECT array_agg(p.step_id) INTO v_parked FROM p;
+  v_ids := v_ids || CASE WHEN v_parked IS NULL THEN v_again ELSE ARRAY(SELECT u FROM unnest(v_again) u WHERE u <> ALL (v_parked)) END;
+  IF coalesce(cardinality(v_ids), 0) = 0 THEN RETURN 0; END IF;
   UPDATE ready r SET offered_at = v_now, offers = least(r.offers + 1, 30000) WHERE r.step_id = ANY (v_ids);
   INSERT INTO outbox (part, tenant_id, topic, key, type, body)
   SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', gen_random_uuid()::text, 'ExecuteSteps',
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
-  FROM (SELECT r.*, row_number() OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)
-          / coalesce((SELECT CASE WHEN n.mean_ms < 20 AND r.offers <= 1 THEN 20 ELSE 1 END FROM node_stat n WHERE n.workflow = r.workflow AND n.version = r.workflow_version AND n.node = r.node), 1) AS chunk
-        FROM ready r WHERE r.step_id = ANY (v_ids)) x
+  FROM (SELECT y.*, y.n / CASE WHEN y.offers <= 1 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) ELSE 1 END AS chunk FROM (
+    SELECT r.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node) AS of
+    FROM ready r WHERE r.step_id = ANY (v_ids) WINDOW w AS (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
   RETURN cardinality(v_ids);
 END $$;
@@ -2421,7 +2467,7 @@ CREATE FUNCTION queue_has_room(p_queue text, p_sample boolean) RETURNS boolean L
 BEGIN
   IF EXISTS (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at IS NULL) THEN RETURN false; END IF;
   IF NOT p_sample THEN RETURN true; END IF;
-  RETURN (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at IS NOT NULL LIMIT 5000) x) < 5000;
+  RETURN (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at <= clock() LIMIT 5000) x) < 5000;
 END $$;
 
 -- purpose: a stored value by its name, for services
@@ -2456,12 +2502,17 @@ DECLARE
   s step;
   t attempt;
   v_final boolean;
+  v_blamed boolean;
   v_x record;
 BEGIN
   SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
   IF v_ids IS NULL THEN RETURN; END IF;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
-    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL,
+    -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
+    v_blamed := s.losses >= coalesce((SELECT max(n.losses) FROM attempt a, attempt o, step n WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL
+      AND o.worker_id = a.worker_id AND o.step_id <> a.step_id AND o.started_at IS NOT NULL AND (o.ended_at IS NULL OR o.state = 'lost' AND o.ended_at > v_now - interval '1 min')
+      AND o.step_id = ANY (v_ids) AND n.step_id = o.step_id AND n.losses > 1), 0);
+    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND v_blamed,
       error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;
@@ -2851,7 +2902,7 @@ DECLARE
 BEGIN
   v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds ORDER BY s.step_id FOR NO KEY UPDATE);
   -- a join that is decided at this moment is decided with these steps as failed
-  PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id FOR NO KEY UPDATE;
+  PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   v_now := clock();
   WITH u AS (
     UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input), expires_at = v_now + s.total_ms * interval '1 ms'
@@ -3107,12 +3158,14 @@ BEGIN
   SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM follow(s, 'bad', v_reason) x;
 END $$;
 
--- purpose: how many steps one offer names: several when they are known to be short, else one
+-- purpose: how many steps one offer names, of so many that are offered at once: several when they are known to be short, or unknown and very many; a sixteenth at most, so that many workers have a part
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION steps_in_offer(p_workflow text, p_version int, p_node text) RETURNS int LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT coalesce((SELECT CASE WHEN n.mean_ms < 20 THEN 20 ELSE 1 END FROM node_stat n WHERE n.workflow = p_workflow AND n.version = p_version AND n.node = p_node), 1)
+CREATE FUNCTION steps_in_offer(p_workflow text, p_version int, p_node text, p_of bigint) RETURNS int LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT greatest(1, least(p_of / 16, CASE WHEN p_of < 32 THEN 1 ELSE coalesce(
+    (SELECT CASE WHEN n.mean_ms < 20 THEN 20 WHEN n.mean_ms < 100 THEN 4 ELSE 1 END FROM node_stat n WHERE n.workflow = p_workflow AND n.version = p_version AND n.node = p_node),
+    CASE WHEN p_of >= 500 THEN 8 ELSE 1 END) END))::int
 $$;
 
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
@@ -3220,7 +3273,7 @@ END $$;
 -- purpose: wind a run down: cancel what has not started, take what outlived its grace, end the run when nothing is open any more
 -- transition: step pending|ready|retry_wait|waiting -> cancelled, leased|running -> cancelled after the grace; run cancelling -> failed|cancelled
 -- fenced by: the run being in cancelling
--- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then the run, its barriers (nobody arrives at them any more), the task
+-- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then its barriers, the run, the task
 CREATE FUNCTION sweep_run(p_run uuid, p_limit int, p_grace_ms int) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   r run;
@@ -3246,6 +3299,8 @@ BEGIN
   IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
+  -- its barriers before it: a join's deadline may fire at this moment, and takes them in this order
+  PERFORM FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
   PERFORM end_run(p_run);
@@ -3348,14 +3403,25 @@ $$;
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
 -- transition: none
 -- fenced by: nothing: presence is information, leases are the law
--- locks: the worker's row
-CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+-- locks: the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
+CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND w.state = 'active' AND w.seen_at > v_now - interval '30 s' AND w.queues @> p_queues AND w.workflows @> p_workflows);
+  v_drain boolean;
+BEGIN
   INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at)
-  VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - clock()) * 1000))::int, clock(), clock())
+  VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now)
   ON CONFLICT (worker_id) DO UPDATE SET queues = p_queues, workflows = p_workflows, slots = p_slots, running = p_running, state = p_state,
-    clock_offset_ms = greatest(-2e9, least(2e9, extract(epoch FROM p_clock - clock()) * 1000))::int, seen_at = clock()
-  RETURNING w.drain_requested
-$$;
+    clock_offset_ms = greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, seen_at = v_now
+  RETURNING w.drain_requested INTO v_drain;
+  IF p_state = 'active' AND NOT v_known THEN
+    -- it is new, or was away: what waited for one like it is offered now
+    UPDATE ready x SET offered_at = NULL, offers = 0 WHERE x.step_id = ANY (ARRAY(
+      SELECT r.step_id FROM ready r WHERE r.queue = ANY (p_queues) AND r.offered_at > v_now AND r.workflow || '@' || r.workflow_version = ANY (p_workflows) LIMIT 20000 FOR UPDATE SKIP LOCKED));
+  END IF;
+  RETURN v_drain;
+END $$;
 
 CREATE FUNCTION stanchion.task_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -4150,10 +4216,6 @@ GRANT EXECUTE ON FUNCTION stanchion.revoke_signing_key TO stanchion_task_service
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.signing_key_of TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.steps_in_offer'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.steps_in_offer TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.submit'::regproc::oid::regprocedure); END $$;
 
