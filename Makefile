@@ -9,8 +9,9 @@ ARGS ?=
 SEED ?=
 PARALLEL ?= -n 2 --dist loadgroup
 TESTS ?= tests/unit tests/state tests/integration tests/e2e tests/fault
-KAFKA_PARALLEL ?= -n 2 --dist loadgroup
-TESTS ?= tests/integration tests/fault tests/e2e
+KAFKA_TESTS ?= $(wildcard tests/integration/test_bus_*.py) tests/integration/test_embedded_apache.py tests/e2e
+KAFKA_FAULTS ?= tests/fault/test_fault_broker.py tests/fault/test_fault_processes.py tests/fault/test_fault_sweep.py
+CLUSTER_FAULTS ?= tests/fault/test_fault_cluster.py
 UV_VERSION := $(shell sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements.lock)
 
 # everything stays under the checkout, caches included
@@ -56,8 +57,10 @@ format: $(STAMP)  ## Format the code and fix what lint can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-test-kafka: $(STAMP)  ## Run the suites that touch the broker against Apache Kafka
+test-kafka: $(STAMP)  ## Run what touches the broker against Apache Kafka: suites and faults on one node, killed leaders on three
 	@$(BIN)/python -m pytest $(ARGS) --kafka apache $(KAFKA_TESTS)
+	@$(BIN)/python -m pytest $(ARGS) --kafka apache --subset ci $(KAFKA_FAULTS)
+	@$(BIN)/python -m pytest $(ARGS) --kafka apache-3 $(CLUSTER_FAULTS)
 
 test-fault: $(STAMP)  ## The whole product of failpoints, kill and freeze, and phases (SEED=...)
 	@$(BIN)/python -m pytest $(ARGS) tests/fault --campaign full $(if $(SEED),--seed $(SEED))

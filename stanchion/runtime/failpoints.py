@@ -10,7 +10,7 @@ They exist in every build and cost one look at an empty table until armed. They 
 once; without it every matching hit fires. Actions:
 
     kill        SIGKILL to this process: no finally, no flush
-    stop        SIGSTOP to this process: frozen until somebody sends SIGCONT
+    stop        SIGSTOP to this process: frozen, this thread at once, until somebody sends SIGCONT
     raise       raises FailpointError
     sleep(MS)   this thread waits
     hold        writes <dir>/<name>.<pid>.held and waits until <name>.<pid>.release exists
@@ -163,7 +163,8 @@ def _act(rule: _Rule) -> None:
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # to this thread: sent to the process, another thread may take it, and this one runs on for a moment
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         case "raise":
             raise FailpointError(f"failpoint {rule.name}")
         case "sleep":

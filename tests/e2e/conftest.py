@@ -25,10 +25,14 @@ OPEN: list[World] = []
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """The stack ends with the last test of this folder: those that come next need the machine for themselves."""
     if OPEN and (nextitem is None or nextitem.path.parent != item.path.parent):
-        failed = (
-            CACHE.parent / "failed" / f"{item.path.parent.name}-{os.getpid()}" if item.session.testsfailed else None
-        )
-        OPEN.pop().close(keep=failed)
+        end(item.session)
+
+
+def end(session: pytest.Session) -> None:
+    """End the stack; when a test has failed, its logs are kept."""
+    kept = CACHE.parent / "failed" / f"{Path(__file__).parent.name}-{os.getpid()}"
+    while OPEN:
+        OPEN.pop().close(keep=kept if session.testsfailed else None)
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +51,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     ) as world:
         OPEN.append(world)
         yield world
+        end(request.session)
 
 
 @pytest.fixture

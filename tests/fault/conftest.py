@@ -28,10 +28,14 @@ OPEN: list[World] = []
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """The stack ends with the last test of this folder: those that come next need the machine for themselves."""
     if OPEN and (nextitem is None or nextitem.path.parent != item.path.parent):
-        failed = (
-            CACHE.parent / "failed" / f"{item.path.parent.name}-{os.getpid()}" if item.session.testsfailed else None
-        )
-        OPEN.pop().close(keep=failed)
+        end(item.session)
+
+
+def end(session: pytest.Session) -> None:
+    """End the stack; when a test has failed, its logs are kept."""
+    kept = CACHE.parent / "failed" / f"{Path(__file__).parent.name}-{os.getpid()}"
+    while OPEN:
+        OPEN.pop().close(keep=kept if session.testsfailed else None)
 
 
 SWEEPS = ("test_fault_sweep", "test_fault_nemesis")
@@ -66,16 +70,17 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
 def world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]
 ) -> Iterator[World]:
-    """Two of each service, started again at once whenever they die."""
-    say("starting two of each service ...")
+    """Two of each service and three workers, started again at once whenever they die."""
+    say("starting two of each service and three workers ...")
     with World(
         tmp_path_factory.mktemp("fault"),
         revive=True,
         thaw_seconds=FROZEN_SECONDS,
-        workers=2,
+        workers=3,
         slots=4,
         targets=[str(FLOWS)],
         lease_seconds=LEASE_SECONDS,
+        drain_seconds=1.0,
         replicas=dict.fromkeys(KINDS, 2),
         service_env={"worker-2": {"STANCHION_DRAIN_SECONDS": "0.5"}, "maintenance": OFTEN},
         env={"STANCHION_CANCEL_GRACE_SECONDS": "5"},
@@ -84,6 +89,7 @@ def world(
     ) as world:
         OPEN.append(world)
         yield world
+        end(request.session)
 
 
 @pytest.fixture(autouse=True)

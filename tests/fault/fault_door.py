@@ -28,13 +28,14 @@ class DoorLane(Lane):
     again: Callable[[], None] | None = None
     numbers = 0
     next_ask = 0.0
+
     asks: list[threading.Thread]
     failures: list[BaseException]
 
-    def prepare(self, shot: Shot) -> None:
+    def run(self) -> None:
         """Nothing is asked yet."""
-        self.asks = []
-        self.failures = []
+        self.asks, self.failures = [], []
+        super().run()
 
     def work(self, shot: Shot) -> None:
         """One request a shot, sent to the victim when it listens."""
@@ -50,13 +51,9 @@ class DoorLane(Lane):
         """Ask a peer for the same while the victim is dead or stands still, then hear the victim's answer."""
         if self.asked is not None and self.again is not None:
             self.again()
-            if shot.action == "kill":
-                self._start_again()
             self.asked.join(PATIENCE)
             assert not self.asked.is_alive(), f"no answer after {shot}"
         self.asked = self.again = None
-        if self.asks and shot.action == "kill":
-            self._start_again()
         for ask in self.asks:
             ask.join(2 * PATIENCE)
             assert not ask.is_alive(), f"a command got no answer after {shot}"
@@ -81,11 +78,6 @@ class DoorLane(Lane):
             self.expect(shot, task, "completed", "one", number + 1)
         except BaseException as error:  # it is raised by `done`
             self.failures.append(error)
-
-    def _start_again(self) -> None:
-        with self.victim.hold():
-            if not self.victim.is_running():
-                self.victim.launch()
 
     def _ask(self, act: Callable[[Client], object], peer: bool = False) -> None:
         """What was done before is refused the second time: that is an answer too. The end is judged by its task."""
@@ -128,10 +120,12 @@ class DoorLane(Lane):
         task = self.world.submit("fault_second")
         self.expect(shot, task, "completed", "try_it", 2)
         until(lambda: self.world.state(task) == "failed", PATIENCE, "the failure of the first run")
+        (self.world.history / f"{_public(task)}.go").touch()
         return lambda client: client.retry(_public(task))
 
     def _reopen(self, shot: Shot) -> Callable[[Client], object]:
-        _, step = self._held(shot, [0, 1, 2, 3])
+        task, step = self._held(shot, [0, 1, 2, 3])
+        self.let_go(task)
         return lambda client: client.reopen([ids.public(ids.STEP, step)], reason="test")
 
     def _open_barrier(self, shot: Shot) -> Callable[[Client], object]:

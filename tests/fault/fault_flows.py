@@ -139,21 +139,21 @@ upkeep = Workflow("fault_upkeep")
 
 
 @upkeep.step(retries=RETRIES)
-async def start(ctx: Ctx) -> list[int]:
-    """Eight branches."""
+async def start(ctx: Ctx, crash: bool = False) -> list[int]:
+    """Eight branches; the first of them may take its worker with it."""
     note(ctx)
-    return list(range(8))
+    return [-1 if crash else 0, *range(1, 8)]
 
 
 @upkeep.step(after=start, each=True, retries=RETRIES, retry_delay="50ms", retry_cap="200ms")
 async def branch(ctx: Ctx, number: int) -> int:
     """One takes its worker with it, one fails the first time: a lease to reap, a retry to fire."""
     note(ctx)
-    if number == 0 and first_time(ctx):
+    if number < 0 and first_time(ctx):
         os._exit(70)
     if number == 1 and first_time(ctx):
         raise OSError("the first time it fails")
-    return number
+    return max(number, 0)
 
 
 @upkeep.step(after=branch, join=AtLeast(8), retries=RETRIES)
@@ -237,11 +237,9 @@ async def prepare(ctx: Ctx) -> int:
 
 @second.step(after=prepare, retries=RETRIES, no_retry=ValueError)
 async def try_it(ctx: Ctx, number: int) -> int:
-    """Fails for good in the first run of its task."""
+    """Fails for good until somebody lets its task go. (Not the first time: that attempt may die unrecorded.)"""
     note(ctx)
-    mark = Path(os.environ[FOLDER_VARIABLE]) / f"{ctx.task_id}.first"
-    if not mark.exists():
-        mark.touch()
+    if not (Path(os.environ[FOLDER_VARIABLE]) / f"{ctx.task_id}.go").exists():
         raise ValueError("the first run fails")
     return number + 1
 
@@ -258,9 +256,9 @@ async def offer(ctx: Ctx) -> list[int]:
 
 @held.step(after=offer, each=True, retries=RETRIES, no_retry=ValueError)
 async def grab(ctx: Ctx, number: int) -> int:
-    """The second one fails once, for good until somebody reopens it."""
+    """The second one fails for good until somebody lets it go and reopens it."""
     note(ctx)
-    if number == 1 and first_time(ctx):
+    if number == 1 and not _mark(ctx, "go").exists():
         raise ValueError("it waits for a person")
     return number
 

@@ -12,9 +12,10 @@ import signal
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fault_flows import busy_result
 from fault_topics import EVENTS, header, read_all
@@ -28,11 +29,13 @@ from stanchion.runtime.kafka_settings import KafkaSettings
 from stanchion.workflow import Ctx, Workflow
 
 LEASE_SECONDS: Final = 2.0
-FROZEN_SECONDS: Final = LEASE_SECONDS + 1.0
-THAWED_SECONDS: Final = 0.5
+FROZEN_SECONDS: Final = LEASE_SECONDS + 0.7
+UNLEASED_SECONDS: Final = 1.5
+"""How long those stand still who hold no lease: longer than the database waits for an open transaction."""
+THAWED_SECONDS: Final = 0.3
 """What a thawed victim gets to hand in what it has, before it is broken anew."""
-FORCE_SECONDS: Final = 4.0
-"""After so long the victim's peers stand still until it has fired: what there is to do is then its alone."""
+FORCE_SECONDS: Final = 1.0
+"""So long after the victim is ready its peers stand still until it has fired: what there is to do is then its alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class Expected:
 class Lane:
     """One victim and its shots. Subclasses say what there is to do."""
 
+    frozen_seconds: ClassVar[float] = FROZEN_SECONDS
+
     world: World
     victim: ServiceProcess
     peers: Sequence[ServiceProcess]
@@ -86,15 +91,22 @@ class Lane:
     """The processes that were armed."""
     seen: int = 0
     """Lines of the log of failpoints that belong to shots before."""
+    armed: list[Shot] = field(default_factory=list)
+    """What the victim was started with last."""
 
     def run(self) -> None:
         """Fire all shots; the victim is whole again afterwards."""
+        if not self.shots:
+            return
         self.world.owned.add(self.victim.name)
+        self.world.thaws_after[self.victim.name] = self.frozen_seconds
+        groups = self.groups()
         try:
-            for group in self.groups():
-                self.shoot(group)
+            for group, following in zip(groups, [*groups[1:], []], strict=True):
+                self.shoot(group, following)
         finally:
             self.world.owned.discard(self.victim.name)
+            del self.world.thaws_after[self.victim.name]
 
     def groups(self) -> list[list[Shot]]:
         """What is armed together. A process survives being frozen: it can meet one such place after the other."""
@@ -112,9 +124,6 @@ class Lane:
 
     # -- what subclasses say --
 
-    def prepare(self, shot: Shot) -> None:
-        """Before the victim is armed."""
-
     def work(self, shot: Shot) -> None:
         """Called again and again until the shot has fired: see to it that the victim has something to do."""
 
@@ -123,16 +132,17 @@ class Lane:
 
     # -- shots --
 
-    def shoot(self, shots: Sequence[Shot]) -> None:
-        """Arm, work until each has fired, recover."""
-        for shot in shots:
-            self.prepare(shot)
-        left, self.seen = list(shots), len(self.world.fired())
-        self._arm(left)
+    def shoot(self, shots: Sequence[Shot], following: Sequence[Shot] = ()) -> None:
+        """Arm, work until each has fired, recover; a victim that was killed starts at once with what follows."""
+        left = list(shots)
+        if self.armed != left:
+            self.arm(left)
         while left:
-            self._fire(left)
+            self.fire(left)
             left.remove(shot := next(shot for shot in left if self._has_fired(shot)))
             self.fired.append(shot)
+            if shot.action == "kill":
+                self.arm(following)
             self.done(shot)
             if self.after_each is not None:
                 self.after_each(self, shot)
@@ -140,36 +150,65 @@ class Lane:
             until(lambda: not self.world.stands_still(self.victim), PATIENCE, "the thaw")
             let_pass(THAWED_SECONDS)
 
-    def _arm(self, shots: Sequence[Shot]) -> None:
+    def arm(self, shots: Sequence[Shot]) -> None:
         """Start the victim anew with these armed; its environment is clean again for the start after."""
         with self.victim.hold():
             if self.victim.is_running():
                 self.victim.kill()
-            self.victim.env["STANCHION_FAILPOINTS"] = ";".join(map(str, shots))
-            self.victim.launch()
-            del self.victim.env["STANCHION_FAILPOINTS"]
-            self.pids.add(self.victim.pid)
+            self.seen = len(self.world.fired())
+            self._launch(shots)
+        self.armed = list(shots)
 
-    def _fire(self, left: Sequence[Shot]) -> None:
+    def _launch(self, shots: Sequence[Shot]) -> None:
+        self.victim.env["STANCHION_FAILPOINTS"] = ";".join(map(str, shots))
+        self.victim.launch()
+        del self.victim.env["STANCHION_FAILPOINTS"]
+        self.pids.add(self.victim.pid)
+
+    def fire(self, left: Sequence[Shot]) -> None:
         """See to it that there is work until one of them has fired; one at a time, in order, when it does not by itself."""
         end = time.monotonic() + 2 * PATIENCE
-        force_at = time.monotonic() + FORCE_SECONDS
+        ready_at: float | None = None
         forced = False
         try:
             while not any(self._has_fired(shot) for shot in left):
                 if self.victim.pid not in self.pids or not self.victim.is_running():
-                    self._arm(left)  # it ended by itself, or another lane's fault has hit it
+                    self._again(left)  # it ended by itself, or another lane's fault has hit it
                 assert time.monotonic() < end, f"{left[0]} has not fired within {2 * PATIENCE:g} s"
-                if time.monotonic() > force_at and not forced and self.victim.answers():
+                if ready_at is None and self.victim.answers():
+                    ready_at = time.monotonic()
+                if ready_at is not None and not forced and time.monotonic() > ready_at + FORCE_SECONDS:
                     forced = True
                     for peer in self.peers:
                         peer.freeze()
                 self.work(left[0])
-                time.sleep(0.02)
+                time.sleep(0.05)
         finally:
             if forced:
                 for peer in self.peers:
                     peer.thaw()
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Within the block the victim stands still at its only shot, for as long as the block takes."""
+        self.world.owned.add(self.victim.name)
+        self.world.thaws_after[self.victim.name] = 10 * PATIENCE
+        try:
+            self.arm(self.shots)
+            self.fire(self.shots)
+            yield
+        finally:
+            self.victim.thaw()
+            self.world.owned.discard(self.victim.name)
+            del self.world.thaws_after[self.victim.name]
+
+    def _again(self, left: Sequence[Shot]) -> None:
+        """Start the victim with what has not fired; a shot that fired at the last moment still counts."""
+        with self.victim.hold():
+            if self.victim.is_running():
+                self.victim.kill()
+            if not any(self._has_fired(shot) for shot in left):
+                self._launch(left)
 
     def _has_fired(self, shot: Shot) -> bool:
         return any(
@@ -195,20 +234,29 @@ class Lane:
             (self.world.history / f"{ids.public(ids.STEP, step['step_id'])}.go").touch()
 
 
-class WorkerLane(Lane):
-    """Breaks a worker."""
+class OutcomeLane(Lane):
+    """Breaks a worker where it hands in what came of its steps."""
+
+    def work(self, shot: Shot) -> None:
+        """A busy task at a time, or two."""
+        if self.open_tasks() < 2:
+            self.expect(shot, self.world.submit("fault_busy"), "completed", "last", busy_result())
+
+
+class WorkerLane(OutcomeLane):
+    """Breaks a worker where it takes and keeps leases, runs steps, and ends."""
 
     nap: Task | None = None
 
     def work(self, shot: Shot) -> None:
-        """A busy task at a time; for the end of a worker's life something that outlasts it; rubbish to be parked."""
+        """The same; for the end of a worker's life something that outlasts it; rubbish to be parked."""
         if shot.transaction == "give_back":
             self._end_it(shot)
         elif shot.transaction == "bury":
             send_rubbish(self.world, "stanchion.workers.default.commands.v1")
             time.sleep(0.2)
-        elif self.open_tasks() < 2:
-            self.expect(shot, self.world.submit("fault_busy"), "completed", "last", busy_result())
+        else:
+            super().work(shot)
 
     def done(self, shot: Shot) -> None:
         """Wake what still sleeps."""
@@ -236,6 +284,7 @@ class WorkerLane(Lane):
 class OrchestratorLane(Lane):
     """Breaks an orchestrator."""
 
+    frozen_seconds: ClassVar[float] = UNLEASED_SECONDS
     unserved: Task | None = None
 
     def work(self, shot: Shot) -> None:
@@ -243,7 +292,8 @@ class OrchestratorLane(Lane):
         if shot.transaction == "offer":
             self._offer(shot)
         elif self.open_tasks() < 2:
-            self.expect(shot, self.world.submit("fault_upkeep"), "completed", "winner", 1)
+            crash = shot.transaction == "reap"
+            self.expect(shot, self.world.submit("fault_upkeep", crash=crash), "completed", "winner", 1)
             self.expect(shot, self.world.submit("fault_doomed"), "failed")
 
     def done(self, shot: Shot) -> None:
@@ -315,14 +365,14 @@ def send_rubbish(world: World, topic: str, count: int = 4) -> None:
         producer.stop()
 
 
-def run_side_by_side(lanes: Sequence[Lane]) -> None:
-    """Run all lanes at once; raises the first failure after all have ended."""
+def run_side_by_side(lanes: Sequence[Lane]) -> list[BaseException]:
+    """Run all lanes at once, each to its end or its failure; the failures."""
     failures: list[BaseException] = []
 
     def guarded(lane: Lane) -> None:
         try:
             lane.run()
-        except BaseException as error:
+        except BaseException as error:  # the test that looks at it raises it
             failures.append(error)
 
     threads = [threading.Thread(target=guarded, args=(lane,), name=type(lane).__name__) for lane in lanes]
@@ -330,5 +380,4 @@ def run_side_by_side(lanes: Sequence[Lane]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    if failures:
-        raise failures[0]
+    return failures

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from fault_lanes import LEASE_SECONDS
+from fault_lanes import LEASE_SECONDS, OutcomeLane, Shot
 from kit.world import PATIENCE, Task, World, let_pass, until
 from test_fault_broker import in_the_middle, sums_up
 from test_fault_database import wake
@@ -36,7 +36,7 @@ def test_orchestrators_die_twice_and_the_lease_stays(world: World) -> None:
     for _ in range(2):
         for one in [s for s in world.stack.services if s.kind == "orchestrator"]:
             one.kill()
-        let_pass(LEASE_SECONDS)
+        let_pass(LEASE_SECONDS * 0.7)
     wake(world, task)
     assert world.ended(task) == "completed"
     assert world.result(task, "nap") == 1
@@ -57,17 +57,18 @@ def test_everything_dies_at_once(world: World) -> None:
 
 
 def test_a_frozen_worker_is_refused_when_it_comes_back(world: World) -> None:
-    """It stands still for longer than its lease and then hands in what it has: refused, on record, and without effect."""
-    task, worker = napping(world)
-    step = world.steps(task)[0]["step_id"]
-    with world.frozen(worker):
-        until(lambda: world.steps(task)[0]["fence"] == 2, PATIENCE, "the take-over")
-        wake(world, task)  # both come to their end now
-        assert world.ended(task) == "completed"
-    sql = "SELECT count(*) FROM stanchion.refused_write WHERE step_id = %s AND fence = 1"
-    until(lambda: world.sql(sql, step)[0] >= 1, PATIENCE, "the refusal")
-    assert world.result(task, "nap") == 2
-    world.judge(task)
+    """Frozen with a result in its hands, for longer than its lease, it hands it in all the same: refused, on record, and
+    without effect."""
+    service = world.stack.service
+    lane = OutcomeLane(
+        world, service("worker-3"), [service("worker-1"), service("worker-2")], [Shot("step.ran", "stop")]
+    )
+    with lane.still():
+        for one in lane.expected:
+            one.verify(world)
+    sql = "SELECT count(*) FROM stanchion.refused_write JOIN stanchion.worker USING (worker_id) WHERE pid = %s"
+    until(lambda: world.sql(sql, lane.victim.pid)[0], PATIENCE, "the refusal")
+    lane.verify()
 
 
 def test_all_workers_frozen_at_once(world: World) -> None:
@@ -98,7 +99,7 @@ def test_a_cancel_in_the_gap_between_two_workers(world: World) -> None:
 def test_a_worker_that_is_told_to_end_hands_its_lease_back(world: World) -> None:
     """SIGTERM with a step that outlasts the drain: no loss is counted, another attempt begins at once."""
     worker = world.stack.service("worker-2")  # drains for half a second
-    with world.frozen(world.stack.service("worker-1")):
+    with world.frozen(*(one for one in world.stack.workers if one is not worker)):
         task = world.submit("fault_slow", seconds=3 * PATIENCE)
         until(lambda: world.steps(task)[0]["state"] == "running", PATIENCE, "its start")
         assert holder_of(world, task) is worker

@@ -89,6 +89,7 @@ class World:
         self.tasks: list[Task] = []
         self.owned: set[str] = set()  # services that somebody else starts again
         self.thaw_seconds = thaw_seconds
+        self.thaws_after: dict[str, float] = {}  # the same for single services, by name
         self._thawed = 0  # lines of fired.log that were looked at
         self._thaws: list[tuple[float, int]] = []
         self._revive = revive
@@ -121,6 +122,8 @@ class World:
             self._reviver.join()
         for service in self.stack.services:
             service.thaw()
+            if self._revive:
+                service.kill()  # a campaign has left it in any state: what it holds need not be handed back in order
         if self._database is not None:
             self._database.close()
         if self._admin is not None:
@@ -141,15 +144,16 @@ class World:
 
     def _thaw(self) -> None:
         fired = self.fired()
+        services = {service.pid: service for service in self.stack.services if service.record is not None}
         for line in fired[self._thawed :]:
             if line["action"] == "stop":
-                self._thaws.append((time.monotonic() + self.thaw_seconds, line["pid"]))
+                name = services[line["pid"]].name if line["pid"] in services else ""
+                self._thaws.append((time.monotonic() + self.thaws_after.get(name, self.thaw_seconds), line["pid"]))
         self._thawed = len(fired)
         for due, pid in [entry for entry in self._thaws if entry[0] <= time.monotonic()]:
             self._thaws.remove((due, pid))
-            for service in self.stack.services:
-                if service.record is not None and service.pid == pid:
-                    service.thaw()
+            if pid in services:
+                services[pid].thaw()
 
     def stands_still(self, service: ServiceProcess) -> bool:
         """Whether a failpoint has frozen it and it is not thawed yet."""

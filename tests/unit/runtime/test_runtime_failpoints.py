@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,11 +179,18 @@ finally:
     print("went on", flush=True)
 """
 
+THREADED_CHILD = f"""
+import threading
+def run():
+{textwrap.indent(CHILD, "    ")}
+threading.Thread(target=run).start()
+"""
 
-def child(action: str, folder: Path) -> subprocess.Popen[bytes]:
+
+def child(action: str, folder: Path, code: str = CHILD) -> subprocess.Popen[bytes]:
     environ = {**os.environ, "STANCHION_FAILPOINTS": f"a.b={action}", "STANCHION_FAILPOINT_DIR": str(folder)}
     return subprocess.Popen(
-        [sys.executable, "-c", CHILD], env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
 
 
@@ -194,11 +202,16 @@ class TestWholeProcess:
         assert (killed.returncode, out) == (-signal.SIGKILL, b"")
         assert '"action": "kill"' in (tmp_path / "fired.log").read_text()
 
-    def test_stop_freezes_until_somebody_continues_it(self, tmp_path: Path) -> None:
-        """As a machine does that was suspended."""
-        frozen = child("stop", tmp_path)
+    @pytest.mark.parametrize("code", [CHILD, THREADED_CHILD], ids=["main thread", "another thread"])
+    def test_stop_freezes_until_somebody_continues_it(self, tmp_path: Path, code: str) -> None:
+        """As a machine does that was suspended; the thread that met the failpoint does nothing more before."""
+        frozen = child("stop", tmp_path, code)
         _, status = os.waitpid(frozen.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
+        assert frozen.stdout is not None
+        os.set_blocking(frozen.stdout.fileno(), False)
+        assert frozen.stdout.read() is None, "it went on before it was frozen"
+        os.set_blocking(frozen.stdout.fileno(), True)
         frozen.send_signal(signal.SIGCONT)
         out, _ = frozen.communicate(timeout=30)
         assert (frozen.returncode, out) == (0, b"went on\n")
