@@ -43,8 +43,11 @@ class Databases:
             self._execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
             return self.url_of(name)
         self._prepare()
+        # copying files takes a tenth of the time of copying blocks through the log, where nothing waits for a disk
         self._execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(self.template))
+            sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY").format(
+                sql.Identifier(name), sql.Identifier(self.template)
+            )
         )
         self._copy_role_settings(name)
         return self.url_of(name)
