@@ -11,7 +11,7 @@ import orjson
 from stanchion.contracts import limits
 from stanchion.db.engine import Database
 from stanchion.errors import TooLarge
-from stanchion.workflow import planner
+from stanchion.workflow import anatomy, planner
 from stanchion.workflow.graph import Graph
 
 from . import blobs
@@ -68,7 +68,8 @@ class Planning:
         barriers, gather_ids = self._gathers(graph, fan, due)
         feeds = [i for (_, joined), i in gather_ids.items() if joined == opener.name]
         template = planner.child_template(graph, fan, feeds)
-        chunk = items[due.next_index : due.next_index + limits.FAN_OUT_CHUNK]
+        width = max(1, limits.FAN_OUT_CHUNK // planner.branch_steps(graph, opener))
+        chunk = items[due.next_index : due.next_index + width]
         steps: list[dict[str, Any]] | None = None
         if template is None:
             steps, inner = self._branches(graph, fan, due, chunk, gather_ids)
@@ -138,10 +139,10 @@ class Planning:
             return planner.gathers(graph, fan)
         rows = self.database.read("SELECT * FROM stanchion.gathers_of(%s)", (due.fan_id,))
         # a join and the step that it joins stand in the graph; the barrier has the join, or for an end the step itself
-        pairs = {j.name: (j.name, x.name) for j, x in planner.joins_of(graph, fan.opener)}
-        pairs |= {x.name: ("", x.name) for x in planner.ends_of(graph, fan.opener)}
+        pairs = {j.name: (j.name, x.name) for j, x in anatomy.joins_of(graph, fan.opener.name)}
+        pairs |= {x.name: ("", x.name) for x in anatomy.ends_of(graph, fan.opener.name)}
         return [], {pairs[node]: barrier_id for barrier_id, node in rows}
 
     def _known(self, graph: Graph, fan: planner.FanOut, due: Due) -> dict[str, UUID]:
-        names = planner.outer_names(graph, fan.opener.scope)
+        names = anatomy.outer_names(graph, fan.opener.scope)
         return find_around(self.database, due.tenant_id, due.run_id, due.outer_fan, due.idx, names)

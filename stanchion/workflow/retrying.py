@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from . import planner
+from . import anatomy, planner
 from .graph import Graph, Node
 
 
@@ -76,9 +76,9 @@ class _Adopter:
         self.verdicts: dict[str, str | None] = {}
 
     def adopt(self) -> Adoption:
-        units = [*planner.inside(self.graph, ()), *planner.fans_inside(self.graph, ())]
+        units = [*anatomy.inside(self.graph, ()), *anatomy.fans_inside(self.graph, ())]
         plain = {node.name: self.verdict(node.name) for node in units}
-        for fan in planner.fans_inside(self.graph, ()):
+        for fan in anatomy.fans_inside(self.graph, ()):
             if fan.name in self.old and self._is_spent(fan, plain):
                 plain[fan.name] = "succeeded"
             elif plain[fan.name] == "succeeded":
@@ -116,7 +116,7 @@ class _Adopter:
         found: list[str] = []
         for name in node.after:
             scope = self.graph.node(name).scope
-            if planner.opens_scope(node) or not scope:
+            if anatomy.opens_scope(node) or not scope:
                 found.append(scope[0] if scope else name)
             else:
                 found += self._units_before(self.graph.node(scope[0]))
@@ -124,7 +124,7 @@ class _Adopter:
 
     def _is_spent(self, fan: Node, plain: dict[str, str | None]) -> bool:
         """Whether nobody will read the children again: every join over the fan-out is taken over."""
-        joins = planner.joins_of(self.graph, fan)
+        joins = anatomy.joins_of(self.graph, fan.name)
         inside = {node.name for node in self.graph if fan.name in node.scope}
         ends = {name for name in inside if not self.graph.successors(name)}
         return bool(joins) and not ends and all(plain.get(join.name) == "succeeded" for join, _ in joins)
