@@ -13,6 +13,7 @@ from stanchion.db.engine import Database
 from stanchion.errors import TooLarge
 from stanchion.workflow import anatomy, planner
 from stanchion.workflow.graph import Graph
+from stanchion.workflow.retrying import Branch, OldStep, adopt, take_over
 
 from . import blobs
 from .places import find_around
@@ -114,7 +115,48 @@ class Planning:
         plans = [
             planner.plan_branch(graph, fan, due.next_index + n, item, gather_ids, known) for n, item in enumerate(chunk)
         ]
+        if due.retry_of is not None:
+            self._take_over(graph, fan, due, plans, chunk, known)
         return [s for p in plans for s in p.steps], [b for p in plans for b in p.barriers]
+
+    def _take_over(
+        self,
+        graph: Graph,
+        fan: planner.FanOut,
+        due: Due,
+        plans: Sequence[planner.Plan],
+        chunk: Sequence[Any],
+        known: dict[str, UUID],
+    ) -> None:
+        """In a retried run: what succeeded in these branches before is planned as settled."""
+        before = self.database.read("SELECT stanchion.fan_before(%s)", (due.fan_id,))[0][0]
+        if before is None:
+            return
+        first, upto = due.next_index, due.next_index + len(chunk)
+        rows = self.database.read(
+            "SELECT * FROM stanchion.branches_before(%s, %s, %s, %s)", (due.tenant_id, before, first, upto)
+        )
+        old: dict[int, list[OldStep]] = {}
+        for idx, *columns in rows:
+            old.setdefault(idx, []).append(OldStep(*columns))
+        same = self._same_around(due, before, known)
+        for n, (plan, item) in enumerate(zip(plans, chunk, strict=True)):
+            if steps := old.get(first + n):
+                take_over(plan, adopt(graph, steps, Branch(fan.opener.scope, item, same)))
+
+    def _same_around(self, due: Due, before: UUID, known: dict[str, UUID]) -> set[str]:
+        """Which steps around a branch have the results that they had in the run before."""
+        if not known:
+            return set()
+        assert due.retry_of is not None
+        outer, idx = self.database.read("SELECT * FROM stanchion.place_of(%s)", (before,))[0]
+        old = find_around(self.database, due.tenant_id, due.retry_of, outer, idx, list(known))
+        names = [name for name in known if name in old]
+        rows = self.database.read(
+            "SELECT stanchion.same_values(%s, %s, %s)",
+            (due.tenant_id, [known[name] for name in names], [old[name] for name in names]),
+        )
+        return {name for name, same in zip(names, rows[0][0] or (), strict=True) if same}
 
     def _items(self, due: Due) -> list[Any]:
         if due.sources:

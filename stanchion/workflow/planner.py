@@ -149,6 +149,7 @@ def _barrier_row(
         "kind": kind,
         "rule": join.rule,
         "need": needed(join, expected),
+        "share": join.need if isinstance(join.need, float) else None,
         "expected": expected,
         "on_failed": join.on_failed,
         "rest": join.rest,
