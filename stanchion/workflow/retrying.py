@@ -144,9 +144,9 @@ class _Adopter:
             return None
         if row.state == "succeeded":
             return "succeeded"
-        if row.state == "skipped":
-            # Skipped because it was not chosen, or because nothing before it ran; a failed join skips as well, and
-            # that is what a retry is for.
+        if row.state == "skipped" and row.own:
+            # Skipped because it was not chosen, or because nothing before it ran; a failed join skips as well (also the
+            # one that answers for a step that spawned), and that is what a retry is for.
             neutral = bool(choosers) or (bool(before) and all(self.verdict(name) == "skipped" for name in before))
             return "skipped" if neutral else None
         return "chosen" if choosers and node.name in self.last else None
