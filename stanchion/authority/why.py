@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, any_, func, select
 
 from stanchion.contracts import ids
 from stanchion.db import tables
@@ -305,7 +305,7 @@ class _Look:
         """
         branches = select(func.count()).where(_STEP.fan_id == _BARRIER.fan_id).correlate(tables.barrier)
         failed = branches.where(_STEP.state == "failed").scalar_subquery()
-        lost = branches.where(_STEP.spoiled, _STEP.feeds.any(_BARRIER.barrier_id)).scalar_subquery()
+        lost = branches.where(_STEP.spoiled, _BARRIER.barrier_id == any_(_STEP.feeds)).scalar_subquery()
         inner = tables.barrier.alias("inner_join")
         ended = (
             select(func.min(inner.c.node))

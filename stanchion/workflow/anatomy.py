@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from .graph import Graph, Node
 
@@ -21,7 +21,7 @@ def once(work: Callable[Concatenate[Graph, P], T]) -> Callable[Concatenate[Graph
     """Work it out once a graph; arguments are names, so that they can be keys. Nobody changes what comes back."""
 
     @wraps(work)
-    def look(graph: Graph, *names: P.args, **none: P.kwargs) -> T:
+    def look(graph: Graph, /, *names: P.args, **none: P.kwargs) -> T:
         key = (work.__name__, *names)
         if key not in graph.memo:
             graph.memo[key] = work(graph, *names, **none)
