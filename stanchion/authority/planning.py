@@ -129,7 +129,9 @@ class Planning:
         known: dict[str, UUID],
     ) -> None:
         """In a retried run: what succeeded in these branches before is planned as settled."""
-        before = self.database.read("SELECT stanchion.fan_before(%s)", (due.fan_id,))[0][0]
+        before, run_id = self.database.read("SELECT * FROM stanchion.fan_before(%s, %s)", (due.fan_id, due.next_index))[
+            0
+        ]
         if before is None:
             return
         first, upto = due.next_index, due.next_index + len(chunk)
@@ -139,18 +141,17 @@ class Planning:
         old: dict[int, list[OldStep]] = {}
         for idx, *columns in rows:
             old.setdefault(idx, []).append(OldStep(*columns))
-        same = self._same_around(due, before, known)
+        same = self._same_around(due, run_id, before, known)
         for n, (plan, item) in enumerate(zip(plans, chunk, strict=True)):
             if steps := old.get(first + n):
                 take_over(plan, adopt(graph, steps, Branch(fan.opener.scope, item, same)))
 
-    def _same_around(self, due: Due, before: UUID, known: dict[str, UUID]) -> set[str]:
-        """Which steps around a branch have the results that they had in the run before."""
+    def _same_around(self, due: Due, run_id: UUID, before: UUID, known: dict[str, UUID]) -> set[str]:
+        """Which steps around a branch have the results that they had in that run before."""
         if not known:
             return set()
-        assert due.retry_of is not None
         outer, idx = self.database.read("SELECT * FROM stanchion.place_of(%s)", (before,))[0]
-        old = find_around(self.database, due.tenant_id, due.retry_of, outer, idx, list(known))
+        old = find_around(self.database, due.tenant_id, run_id, outer, idx, list(known))
         names = [name for name in known if name in old]
         rows = self.database.read(
             "SELECT stanchion.same_values(%s, %s, %s)",

@@ -635,7 +635,7 @@ CREATE FUNCTION adopt_children(f step, p_first int, p_items jsonb, p_template js
 DECLARE
   v_now timestamptz := clock();
   v_feeds uuid[] := ARRAY(SELECT x::uuid FROM jsonb_array_elements_text(p_template->'feeds') x);
-  v_old uuid := fan_before(f.step_id);
+  v_old uuid := (SELECT b.o_fan FROM fan_before(f.step_id, p_first) b);
   v_ready uuid[];
 BEGIN
   WITH i AS MATERIALIZED (
@@ -1556,19 +1556,36 @@ BEGIN
   END IF;
 END $$;
 
--- purpose: in a retried run, the fan-out of the run before that stands where this one does: the same node in the same branch
+-- purpose: in a retried run, the fan-out of a run before that stands where this one does and has the branch that is asked for; the newest, since a run may have ended before it made its branches
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION fan_before(p_fan uuid) RETURNS uuid LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION fan_before(p_fan uuid, p_first int, OUT o_fan uuid, OUT o_run uuid) LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  SELECT r.retry_of INTO o_run FROM step s, run r WHERE s.step_id = p_fan AND r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
+  WHILE o_run IS NOT NULL LOOP
+    o_fan := fan_in(o_run, p_fan);
+    IF EXISTS (SELECT FROM step s WHERE s.fan_id = o_fan AND s.idx = p_first) THEN RETURN; END IF;
+    SELECT r.retry_of INTO o_run FROM run r WHERE r.run_id = o_run;
+  END LOOP;
+  o_fan := NULL;
+END $$;
+
+-- purpose: the fan-out of another run that stands where this one does: the same node in the same branch, at every level
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION fan_in(p_run uuid, p_fan uuid) RETURNS uuid LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
 DECLARE
   f step;
+  v_outer uuid;
 BEGIN
   SELECT * INTO f FROM step x WHERE x.step_id = p_fan;
   IF f.fan_id IS NULL THEN
-    RETURN (SELECT s.step_id FROM run r, step s WHERE r.run_id = f.run_id AND r.tenant_id = f.tenant_id AND s.run_id = r.retry_of AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.fan_id IS NULL AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
+    RETURN (SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.fan_id IS NULL AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
   END IF;
-  RETURN (SELECT s.step_id FROM step s WHERE s.fan_id = fan_before(f.fan_id) AND s.idx = f.idx AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
+  v_outer := fan_in(p_run, f.fan_id);
+  RETURN (SELECT s.step_id FROM step s WHERE s.fan_id = v_outer AND s.idx = f.idx AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
 END $$;
 
 -- purpose: what an idle worker may lease without an offer: the fact is in the table, and its message may be lost, late, or with a busy worker

@@ -6,7 +6,7 @@ CREATE FUNCTION adopt_children(f step, p_first int, p_items jsonb, p_template js
 DECLARE
   v_now timestamptz := clock();
   v_feeds uuid[] := ARRAY(SELECT x::uuid FROM jsonb_array_elements_text(p_template->'feeds') x);
-  v_old uuid := fan_before(f.step_id);
+  v_old uuid := (SELECT b.o_fan FROM fan_before(f.step_id, p_first) b);
   v_ready uuid[];
 BEGIN
   WITH i AS MATERIALIZED (

@@ -19,6 +19,9 @@ from stanchion.errors import Unprocessable
 from stanchion.workflow import All, AtLeast, Ctx, First, Go, Results, Workflow
 
 
+pytestmark = pytest.mark.usefixtures("agrees")
+
+
 def choosing(name: str, join: object, takes_part: int, bad: int = 0) -> Workflow:
     """plan -> look (each of ten), of which some choose keep; total joins keep. Of those that take part some fail."""
     wf = Workflow(name)
@@ -28,7 +31,7 @@ def choosing(name: str, join: object, takes_part: int, bad: int = 0) -> Workflow
         return list(range(10))
 
     @wf.step(after=plan, each=True, next="keep", retries=0)
-    def look(ctx: Ctx, n: int) -> None | Go:
+    def look(ctx: Ctx, n: int) -> Go | None:
         return Go(keep, n=n) if n < takes_part else None
 
     @wf.step(on_demand=True, retries=0)
@@ -97,7 +100,7 @@ def sources(name: str) -> Workflow:
     wf = Workflow(name)
 
     @wf.step(next="long")
-    def choose_long(ctx: Ctx, long_too: bool) -> None | Go:
+    def choose_long(ctx: Ctx, long_too: bool) -> Go | None:
         return Go(long) if long_too else None
 
     @wf.step(on_demand=True)
@@ -109,7 +112,7 @@ def sources(name: str) -> Workflow:
         return n
 
     @wf.step(next="beside")
-    def choose_beside(ctx: Ctx, beside_too: bool) -> None | Go:
+    def choose_beside(ctx: Ctx, beside_too: bool) -> Go | None:
         return Go(beside) if beside_too else None
 
     @wf.step(on_demand=True)

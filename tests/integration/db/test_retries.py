@@ -17,6 +17,9 @@ from stanchion.contracts import limits
 from stanchion.workflow import Again, All, AtLeast, Ctx, Go, Results, Spawn, Workflow
 
 
+pytestmark = pytest.mark.usefixtures("agrees")
+
+
 class Runs:
     """What ran, and what fails for now."""
 
@@ -67,6 +70,28 @@ def chained(name: str, runs: Runs, join: object = "all", width: int = 6) -> Work
     def total(ctx: Ctx, ns: Results[int]) -> list[int]:
         runs("total")
         return [sum(ns), len(ns.failed), len(ns.missing)]
+
+    return wf
+
+
+def fanned(name: str, runs: Runs) -> Workflow:
+    """plan -> visit (each) -> total: one step a branch."""
+    wf = Workflow(name)
+
+    @wf.step()
+    def plan(ctx: Ctx) -> list[int]:
+        runs("plan")
+        return [1, 2, 3]
+
+    @wf.step(after=plan, each=True)
+    def visit(ctx: Ctx, n: int) -> int:
+        runs("visit", n)
+        return n
+
+    @wf.step(after=visit, join="all", retries=0)
+    def total(ctx: Ctx, ns: Results[int]) -> int:
+        runs("total")
+        return sum(ns)
 
     return wf
 
@@ -160,6 +185,26 @@ def test_nested_fan_outs_are_taken_over_at_each_depth(engine: Engine, late: bool
     assert "part" not in runs.ran
     assert done["leaf"] + runs.ran["leaf"] == 9 + (0 if late else 1)
     assert done["sum_up"] + runs.ran["sum_up"] == 3 + (1 if late else 0)
+    engine.check_counts()
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_retry_that_was_cancelled_at_once_loses_nothing(engine: Engine, together: bool) -> None:
+    """The run between had no branches yet: what is taken over is that of the run before it."""
+    runs = Runs(("total", None))
+    task = engine.submit(fanned("between", runs) if together else chained("between", runs))
+    worker = engine.worker()
+    worker.work()
+    assert engine.task(task) == ("failed", "failed")
+    retry(engine, task)
+    engine.cancel(task)
+    worker.work()
+    assert engine.task(task) == ("cancelled", "cancelled")
+    runs.mended()
+    assert retry(engine, task) == ["plan"]
+    worker.work()
+    assert engine.task(task) == ("completed", "succeeded")
+    assert runs.ran == {"total": 1}
     engine.check_counts()
 
 
