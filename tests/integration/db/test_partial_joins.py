@@ -18,7 +18,6 @@ from stanchion.contracts import limits
 from stanchion.errors import Unprocessable
 from stanchion.workflow import All, AtLeast, Ctx, First, Go, Results, Workflow
 
-
 pytestmark = pytest.mark.usefixtures("agrees")
 
 

@@ -16,7 +16,6 @@ from stanchion.authority.workflows import Workflows
 from stanchion.contracts import limits
 from stanchion.workflow import Again, All, AtLeast, Ctx, Go, Results, Spawn, Workflow
 
-
 pytestmark = pytest.mark.usefixtures("agrees")
 
 
