@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from stanchion.authority.planning import Due, Planning
 from stanchion.authority.upkeep import Upkeep
 from stanchion.errors import Rejected, Unavailable
+from stanchion.runtime.clock import monotonic
 from stanchion.runtime.hints import Hints
 from stanchion.runtime.logging import get_logger
 
 log = get_logger()
 
+TURN_SECONDS: Final = 1.0
+"""After so long it looks again at who is due: what came meanwhile waits for a turn, not for a whole round of chunks."""
+
 
 class RunPlanner:
-    """`run_once` inserts one chunk for each fan-out that waits; True when it did anything."""
+    """`run_once` inserts one chunk for each fan-out that waits, the runs by turns; True when it did anything."""
 
     def __init__(self, planning: Planning, upkeep: Upkeep, hints: Hints) -> None:
         self.planning = planning
@@ -24,7 +28,10 @@ class RunPlanner:
     def run_once(self) -> bool:
         """Expand what is due. A list that can't be expanded ends its own run, not the planner."""
         due = self.planning.due(20)
-        for fan in due:
+        began = monotonic()
+        for n, fan in enumerate(due):
+            if n and monotonic() - began > TURN_SECONDS:
+                break
             try:
                 said = self.planning.expand(fan)
             except Unavailable:

@@ -90,7 +90,7 @@ class BulkRedriveBody(Body):
 class ReopenBody(Body):
     """Which failed steps to reopen: by their ids, or all failed ones of a task's node up to `limit`.
 
-    `input` replaces the input of each of them.
+    `input` is the item of each of them that is a child; any other gets the arguments that it names.
     """
 
     reason: GivenReason

@@ -10,7 +10,7 @@ from sqlalchemy import case, func, or_, select
 
 from stanchion.db import tables
 from stanchion.db.engine import Database
-from stanchion.workflow import planner
+from stanchion.workflow import anatomy
 from stanchion.workflow.graph import Node
 
 from .queries import Row, rows_of, runs_of, task_row
@@ -140,7 +140,7 @@ def _node_view(node: Node, counts: Iterable[Row], barriers: Iterable[Row], refus
     fans = [row for row in mine if row["kind"] == "fan"]
     return {
         "name": node.name,
-        "kind": "fan" if planner.opens_scope(node) else "join" if node.join is not None else "step",
+        "kind": "fan" if anatomy.opens_scope(node) else "join" if node.join is not None else "step",
         "after": list(node.after),
         "scope": list(node.scope),
         "on_demand": node.on_demand,

@@ -203,7 +203,8 @@ class Story:
         self._tell_attempt(event, step_id, step)
         match event.kind:
             case "StepAdopted":
-                step.with_result = step.state == "succeeded"
+                # a fan-out whose join was taken over has none: its children had them
+                step.with_result = step.state == "succeeded" and event.body.get("kind") != "fan"
             case "StepSucceeded":
                 step.attempts += 1
                 step.stand_in = event.body.get("stand_in") is not None

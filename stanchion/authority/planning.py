@@ -11,8 +11,9 @@ import orjson
 from stanchion.contracts import limits
 from stanchion.db.engine import Database
 from stanchion.errors import TooLarge
-from stanchion.workflow import planner
+from stanchion.workflow import anatomy, planner
 from stanchion.workflow.graph import Graph
+from stanchion.workflow.retrying import Branch, OldStep, adopt, take_over
 
 from . import blobs
 from .places import find_around
@@ -68,7 +69,8 @@ class Planning:
         barriers, gather_ids = self._gathers(graph, fan, due)
         feeds = [i for (_, joined), i in gather_ids.items() if joined == opener.name]
         template = planner.child_template(graph, fan, feeds)
-        chunk = items[due.next_index : due.next_index + limits.FAN_OUT_CHUNK]
+        width = max(1, limits.FAN_OUT_CHUNK // planner.branch_steps(graph, opener))
+        chunk = items[due.next_index : due.next_index + width]
         steps: list[dict[str, Any]] | None = None
         if template is None:
             steps, inner = self._branches(graph, fan, due, chunk, gather_ids)
@@ -113,7 +115,49 @@ class Planning:
         plans = [
             planner.plan_branch(graph, fan, due.next_index + n, item, gather_ids, known) for n, item in enumerate(chunk)
         ]
+        if due.retry_of is not None:
+            self._take_over(graph, fan, due, plans, chunk, known)
         return [s for p in plans for s in p.steps], [b for p in plans for b in p.barriers]
+
+    def _take_over(
+        self,
+        graph: Graph,
+        fan: planner.FanOut,
+        due: Due,
+        plans: Sequence[planner.Plan],
+        chunk: Sequence[Any],
+        known: dict[str, UUID],
+    ) -> None:
+        """In a retried run: what succeeded in these branches before is planned as settled."""
+        before, run_id = self.database.read("SELECT * FROM stanchion.fan_before(%s, %s)", (due.fan_id, due.next_index))[
+            0
+        ]
+        if before is None:
+            return
+        first, upto = due.next_index, due.next_index + len(chunk)
+        rows = self.database.read(
+            "SELECT * FROM stanchion.branches_before(%s, %s, %s, %s)", (due.tenant_id, before, first, upto)
+        )
+        old: dict[int, list[OldStep]] = {}
+        for idx, *columns in rows:
+            old.setdefault(idx, []).append(OldStep(*columns))
+        same = self._same_around(due, run_id, before, known)
+        for n, (plan, item) in enumerate(zip(plans, chunk, strict=True)):
+            if steps := old.get(first + n):
+                take_over(plan, adopt(graph, steps, Branch(fan.opener.scope, item, same)))
+
+    def _same_around(self, due: Due, run_id: UUID, before: UUID, known: dict[str, UUID]) -> set[str]:
+        """Which steps around a branch have the results that they had in that run before."""
+        if not known:
+            return set()
+        outer, idx = self.database.read("SELECT * FROM stanchion.place_of(%s)", (before,))[0]
+        old = find_around(self.database, due.tenant_id, run_id, outer, idx, list(known))
+        names = [name for name in known if name in old]
+        rows = self.database.read(
+            "SELECT stanchion.same_values(%s, %s, %s)",
+            (due.tenant_id, [known[name] for name in names], [old[name] for name in names]),
+        )
+        return {name for name, same in zip(names, rows[0][0] or (), strict=True) if same}
 
     def _items(self, due: Due) -> list[Any]:
         if due.sources:
@@ -138,10 +182,10 @@ class Planning:
             return planner.gathers(graph, fan)
         rows = self.database.read("SELECT * FROM stanchion.gathers_of(%s)", (due.fan_id,))
         # a join and the step that it joins stand in the graph; the barrier has the join, or for an end the step itself
-        pairs = {j.name: (j.name, x.name) for j, x in planner.joins_of(graph, fan.opener)}
-        pairs |= {x.name: ("", x.name) for x in planner.ends_of(graph, fan.opener)}
+        pairs = {j.name: (j.name, x.name) for j, x in anatomy.joins_of(graph, fan.opener.name)}
+        pairs |= {x.name: ("", x.name) for x in anatomy.ends_of(graph, fan.opener.name)}
         return [], {pairs[node]: barrier_id for barrier_id, node in rows}
 
     def _known(self, graph: Graph, fan: planner.FanOut, due: Due) -> dict[str, UUID]:
-        names = planner.outer_names(graph, fan.opener.scope)
+        names = anatomy.outer_names(graph, fan.opener.scope)
         return find_around(self.database, due.tenant_id, due.run_id, due.outer_fan, due.idx, names)

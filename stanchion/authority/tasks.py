@@ -13,8 +13,9 @@ from stanchion.contracts import payload
 from stanchion.contracts.ids import new_id
 from stanchion.db import tables
 from stanchion.db.engine import Database
-from stanchion.errors import Conflict, NotFound, register_code
+from stanchion.errors import Conflict, NotFound, Unprocessable, register_code
 from stanchion.workflow import planner
+from stanchion.workflow.anatomy import opens_scope
 from stanchion.workflow.retrying import OldStep, plan_retry
 
 from .outcomes import NOT_ENDED
@@ -27,6 +28,13 @@ NOT_OPENED = register_code(
     status=409,
     meaning="Only a barrier that waits, and that nothing but failed children holds, can be opened by hand.",
     fix="Wait for the children that still run, or cancel the task.",
+)
+NOT_ITS_INPUT = register_code(
+    "E-STEP-34",
+    "edited input does not fit the step",
+    status=422,
+    meaning="A reopened step that is no child of a fan-out takes an edited input by the names of its arguments.",
+    fix="Send an object with the arguments to replace; leave it out for the same input.",
 )
 
 
@@ -89,14 +97,43 @@ class Tasks:
     def reopen(
         self, tenant_id: UUID, steps: Sequence[UUID], *, step_input: Any | None, reason: str, actor: str
     ) -> list[UUID]:
-        """Reopen failed steps that hold a barrier; returns those that were reopened."""
+        """Reopen failed steps that hold a barrier; returns those that were reopened.
+
+        An edited input is the item of a child; any other step gets the arguments that it names, before those that come
+        from other steps. Raises Unprocessable E-STEP-34 for what names no arguments of each of the steps.
+        """
         edited = None if step_input is None else _json(step_input)
+        if step_input is not None:
+            self._check_edited(tenant_id, steps, step_input)
         rows = self.database.call(
             "reopen",
             "SELECT * FROM stanchion.reopen_steps(%s, %s, %s, %s, %s)",
             (tenant_id, list(steps), edited, reason, actor),
         )
         return [row[0] for row in rows]
+
+    def _check_edited(self, tenant_id: UUID, steps: Sequence[UUID], step_input: Any) -> None:
+        """An argument that no step has would be left out without a word."""
+        step = tables.step.c
+        columns = (step.workflow, step.workflow_version, step.node)
+        with self.database.tenant(tenant_id) as connection:
+            found = rows_of(connection, select(*columns).where(step.step_id.in_(list(steps))).distinct())
+        for row in found:
+            node = self.workflows.get(row["workflow"], row["workflow_version"]).node(row["node"])
+            takes = {param.name for param in node.params}
+            if opens_scope(node) or (isinstance(step_input, dict) and step_input.keys() <= takes):
+                continue
+            what = f"the input for {node.name} names no arguments of it"
+            if isinstance(step_input, dict):
+                what = f"{node.name} takes no argument {', '.join(sorted(step_input.keys() - takes))}"
+            fix = f"send an object with any of {', '.join(sorted(takes))}" if takes else "reopen it without an input"
+            raise Unprocessable(
+                NOT_ITS_INPUT,
+                what,
+                where="$.input",
+                why="its arguments come from other steps: an edited input replaces those that it names",
+                fix=fix,
+            )
 
     def open_barrier(self, tenant_id: UUID, barrier_id: UUID, *, reason: str, actor: str) -> None:
         """Open a barrier without the failed children that hold it.
@@ -132,8 +169,10 @@ def _task_to_retry(connection: Connection, task_id: UUID) -> Row:
 def _outside_fans(run_id: UUID) -> Any:
     step = tables.step.c
     columns = (step.step_id, step.state, step.round, step.input, step.input_blob)
-    return select(func.coalesce(step.answers, step.node).label("node"), *columns).where(
-        step.run_id == run_id, step.fan_id.is_(None), step.replaced_by.is_(None)
+    replaced = step.replaced_by.is_not(None).label("replaced")
+    own = (func.coalesce(step.answers, step.node) == step.node).label("own")
+    return select(func.coalesce(step.answers, step.node).label("node"), *columns, replaced, own).where(
+        step.run_id == run_id, step.fan_id.is_(None)
     )
 
 

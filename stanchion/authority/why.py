@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, any_, func, select
 
 from stanchion.contracts import ids
 from stanchion.db import tables
@@ -34,7 +34,7 @@ _TASK_SHOWN = [_TASK[name] for name in ("task_id", "run_id", "state", "deadline_
 _RUN_SHOWN = [
     _RUN[name] for name in ("run_id", "task_id", "state", "outcome", "reason", "paused_at", "updated_at", "ended_at")
 ]
-_STEP_SHOWN = [_STEP[name] for name in ("step_id", "run_id", "node", "state", "waits", "updated_at")]
+_STEP_SHOWN = [_STEP[name] for name in ("step_id", "run_id", "fan_id", "node", "state", "waits", "holds", "updated_at")]
 _BARRIER_SHOWN = [
     _BARRIER[name]
     for name in (
@@ -299,15 +299,24 @@ class _Look:
         ]
 
     def _barriers(self, run: Row, which: Any) -> list[Reason]:
-        """Joins that wait; of those with on_failed=hold how many failed steps hold them."""
-        failed = (
-            select(func.count())
-            .where(_STEP.fan_id == _BARRIER.fan_id, _STEP.state == "failed")
+        """Joins that wait; of those with on_failed=hold what holds them.
+
+        That is failed steps of their branches, and branches that an inner join ended: these can't be reopened.
+        """
+        branches = select(func.count()).where(_STEP.fan_id == _BARRIER.fan_id).correlate(tables.barrier)
+        failed = branches.where(_STEP.state == "failed").scalar_subquery()
+        lost = branches.where(_STEP.spoiled, _BARRIER.barrier_id == any_(_STEP.feeds)).scalar_subquery()
+        inner = tables.barrier.alias("inner_join")
+        ended = (
+            select(func.min(inner.c.node))
+            .select_from(inner.join(tables.step, _STEP.step_id == inner.c.step_id))
+            .where(_STEP.fan_id == _BARRIER.fan_id, inner.c.kind == "gather", inner.c.state == "failed")
             .correlate(tables.barrier)
             .scalar_subquery()
         )
+        holding = (failed.label("holding"), lost.label("lost"), ended.label("inner"))
         found = self.rows(
-            select(*_BARRIER_SHOWN, arrived_at_barrier().label("arrived"), failed.label("holding"))
+            select(*_BARRIER_SHOWN, arrived_at_barrier().label("arrived"), *holding)
             .where(which, _BARRIER.state == "waiting", _BARRIER.step_id.is_not(None))
             .order_by(_BARRIER.kind.desc(), _BARRIER.barrier_id)
             .limit(SHOWN)
@@ -323,10 +332,28 @@ class _Look:
         ).scalar()
         what = error.get("what") if isinstance(error, dict) else None
         task = ids.public(ids.TASK, run["task_id"])
-        live = run["state"] in ("created", "running")
-        fix = (
-            f'stanchion task reopen {task} --node {step["node"]} --reason "..."'
-            if live
-            else f"stanchion task retry {task}"
-        )
-        return [Reason("W-ENDED", f"it failed{f': {what}' if what else ''}", step["updated_at"], fix=(fix,))]
+        text = f"it failed{f': {what}' if what else ''}"
+        if run["state"] not in ("created", "running"):
+            return [Reason("W-ENDED", text, step["updated_at"], fix=(f"stanchion task retry {task}",))]
+        held = self._held_around(step)
+        if held is None:
+            return [Reason("W-ENDED", text, step["updated_at"])]
+        barrier, is_own = held
+        fix = f'stanchion task reopen {task} --node {step["node"]} --reason "..."'
+        if not is_own:
+            text += f"; the join over it is decided, and its branch holds the one before {barrier['node']}"
+            fix = f'stanchion task open-barrier {ids.public(BARRIER, barrier["barrier_id"])} --reason "..."'
+        return [Reason("W-ENDED", text, step["updated_at"], fix=(fix,))]
+
+    def _held_around(self, step: Row) -> tuple[Row, bool] | None:
+        """The join that waits for a decision about this step's branch, and whether the step itself may be reopened."""
+        fan_id, is_own = step["fan_id"], True
+        while fan_id is not None:
+            waiting = (_BARRIER.fan_id == fan_id, _BARRIER.state == "waiting", _BARRIER.on_failed == "hold")
+            columns = (_BARRIER.barrier_id, _BARRIER.node)
+            found = self.rows(select(*columns).where(*waiting).order_by(_BARRIER.barrier_id).limit(1))
+            if found:
+                return found[0], is_own and step["holds"]
+            outer = self.rows(select(_STEP.fan_id).where(_STEP.step_id == fan_id))
+            fan_id, is_own = (outer[0]["fan_id"] if outer else None), False
+        return None

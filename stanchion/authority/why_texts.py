@@ -49,17 +49,25 @@ def barrier(row: Row, run: Row) -> Reason:
     """What a barrier waits for."""
     barrier_id = ids.public(BARRIER, row["barrier_id"])
     details = {name: row[name] for name in ("rule", "need", "expected", "failed", "skipped")}
-    details |= {"barrier": barrier_id, "arrived": int(row["arrived"]), "node": row["node"], "holding": row["holding"]}
+    details |= {
+        "barrier": barrier_id,
+        "arrived": int(row["arrived"]),
+        "node": row["node"],
+        "holding": row["holding"],
+        "lost": row["lost"],
+    }
     if row["kind"] == "after":
         text = f"{row['node']} waits for what it comes after: {row['arrived']:,} of {row['expected']:,} are there"
         return Reason("W-STEP", text, row["created_at"], details=details)
     text = f'the join "{row["rule"]}" before {row["node"]} has {row["arrived"]:,} of {row["need"]:,}'
-    if row["on_failed"] == "hold" and row["holding"]:
-        task = ids.public(ids.TASK, run["task_id"])
-        fix = (
-            f'stanchion task reopen {task} --reason "..."',
-            f'stanchion task open-barrier {barrier_id} --reason "..."',
-        )
-        text += f"; {row['holding']:,} failed {'step holds' if row['holding'] == 1 else 'steps hold'} it"
+    if row["on_failed"] == "hold" and (row["holding"] or row["lost"]):
+        fix: tuple[str, ...] = (f'stanchion task open-barrier {barrier_id} --reason "..."',)
+        if row["holding"]:
+            task = ids.public(ids.TASK, run["task_id"])
+            fix = (f'stanchion task reopen {task} --reason "..."', *fix)
+            text += f"; {row['holding']:,} failed {'step holds' if row['holding'] == 1 else 'steps hold'} it"
+        if row["lost"]:
+            inside = f" at the join before {row['inner']}" if row["inner"] else ""
+            text += f"; {row['lost']:,} {'branch' if row['lost'] == 1 else 'branches'} failed{inside} for good"
         return Reason("W-HELD", text, row["created_at"], row["deadline_at"], fix, details)
     return Reason("W-BARRIER", text, row["created_at"], row["deadline_at"], details=details)

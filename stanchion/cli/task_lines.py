@@ -89,6 +89,16 @@ def held_barriers(task: Mapping[str, Any]) -> list[Node]:
     return found
 
 
+def can_be_reopened(task: Mapping[str, Any], joining: Node) -> bool:
+    """Whether a step of the branches that this node joins has failed: one that failed further inside can't be reopened."""
+    scopes = [node["scope"] for node in task["nodes"] if node["name"] in joining["after"]]
+    depth = len(joining["scope"]) + 1
+    return any(
+        node["counts"].get("failed") and node["scope"] in scopes and len(node["scope"]) == depth
+        for node in task["nodes"]
+    )
+
+
 def needs_a_person(task: Mapping[str, Any]) -> bool:
     """Whether a task goes on only when somebody does something: nothing of it runs, and a join is held."""
     moving = ("ready", "leased", "running", "retry_wait")

@@ -101,7 +101,12 @@ def retry(session: Session, tasks: tuple[str, ...], selection: str | None, reaso
 @click.argument("task", shell_complete=completing.tasks)
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
 @click.option("--node", metavar="NAME", help="Only the failed steps of this node.")
-@click.option("--input", "edited", metavar="JSON|@FILE", help="Another input, for each of them.")
+@click.option(
+    "--input",
+    "edited",
+    metavar="JSON|@FILE",
+    help="Another item for children; for other steps the arguments that it names.",
+)
 @_REASON_NEEDED
 @dangerous
 def reopen(

@@ -13,7 +13,7 @@ from stanchion.cli.printer import Printer, say
 from stanchion.cli.region import Region
 from stanchion.cli.session import Session
 from stanchion.cli.task_lines import Pace as Speed
-from stanchion.cli.task_lines import Painter, held_barriers, needs_a_person, one_line
+from stanchion.cli.task_lines import Painter, can_be_reopened, held_barriers, needs_a_person, one_line
 from stanchion.errors import Unavailable
 from stanchion.runtime.clock import Deadline, monotonic, pause
 from stanchion.sdk.client import Pace
@@ -112,9 +112,10 @@ def person_lines(task: Task) -> list[str]:
     for node in held_barriers(task):
         barrier = node["barrier"]
         lines.append(f"{node['name']} waits for a person: {barrier['failed']:,} failed branches hold its join")
-        lines.append(f"  fix: stanchion task reopen {task['task_id']} --reason TEXT")
+        ways = [f"stanchion task reopen {task['task_id']} --reason TEXT"] if can_be_reopened(task, node) else []
         if barrier.get("barrier_id"):
-            lines.append(f"   or: stanchion task open-barrier {barrier['barrier_id']} --reason TEXT")
+            ways.append(f"stanchion task open-barrier {barrier['barrier_id']} --reason TEXT")
+        lines += [f"  fix: {ways[0]}", *(f"   or: {way}" for way in ways[1:])] if ways else []
     return lines
 
 

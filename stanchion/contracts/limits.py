@@ -35,7 +35,9 @@ TRACE_CHARACTERS: Final = 55  # a W3C traceparent has exactly so many
 
 # --- shapes ---
 FAN_OUT_CHILDREN: Final = 100_000  # children of one fan-out
-FAN_OUT_CHUNK: Final = 5_000  # children inserted in one transaction, so that the first start before the last exist
+FAN_OUT_CHUNK: Final = (
+    5_000  # steps of branches inserted in one transaction, so that the first start before the last exist
+)
 GRAPH_STEPS: Final = 2_000  # declared steps of a workflow
 OFFER_WINDOW: Final = 5_000  # offers of one queue that are out at once
 STEPS_IN_OFFER: Final = 64  # steps named by one ExecuteSteps message

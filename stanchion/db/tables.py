@@ -12,6 +12,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Double,
     FetchedValue,
     Identity,
     Index,
@@ -269,6 +270,7 @@ barrier = Table(
     Column("node", Text, nullable=False),
     Column("kind", Text, nullable=False),
     Column("rule", Text, nullable=False),
+    Column("share", Double),
     Column("need", Integer, nullable=False),
     Column("expected", Integer, nullable=False),
     Column("succeeded", Integer, nullable=False, server_default="0"),
@@ -432,6 +434,7 @@ timer = Table(
     PrimaryKeyConstraint("timer_id", "tenant_id"),
     Index("timer_due", "due_at"),
     Index("timer_of_target", "target_id"),
+    Index("timer_expand", "run_id", "due_at", postgresql_where=text("kind = 'expand'")),
     CheckConstraint(
         "kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline')",
         name="kinds_of_timers",

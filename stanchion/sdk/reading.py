@@ -11,10 +11,10 @@ from stanchion.authority import blobs
 from stanchion.authority.leases import Lease, Leases
 from stanchion.errors import LeaseLost
 from stanchion.workflow.graph import Node
+from stanchion.workflow.inputs import GIVEN, is_wrapped
 from stanchion.workflow.results import ResultRow
 
-GIVEN = "$given"
-"""In the input of a step that Again came back to: what Again carried, beside the input that it had before."""
+__all__ = ["GIVEN", "Children", "arguments_of", "blob"]
 
 
 def blob(leases: Leases, lease: Lease, sha256: bytes) -> Any:
@@ -53,11 +53,11 @@ def arguments_of(leases: Leases, lease: Lease, node: Node) -> dict[str, Any]:
     """The keyword arguments for `StepCodec.decode_args`, as JSON."""
     own = lease.input if lease.input_blob is None else blob(leases, lease, lease.input_blob)
     given: Any = None
-    if lease.round > 0 and isinstance(own, dict) and GIVEN in own:
+    if is_wrapped(node, lease.round, own):
         given, own = own[GIVEN], own.get("input")
     chosen = node.on_demand and node.join is None and not (node.scope and node.scope[-1] == node.name)
-    if chosen and given is None and isinstance(own, dict):
-        given = own  # what Go carried
+    if chosen and isinstance(own, dict):
+        given = own | (given or {})  # what Go carried, and what was given since
     steps: dict[str, Any] = {}
     reader = None
     joined = {p.step for p in node.params if p.source == "results"}

@@ -112,6 +112,11 @@ class Graph(_Frozen):
         return {node.name: node for node in self.nodes}
 
     @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What others worked out of this graph: it lives and goes with it, and is no part of its value."""
+        return {}
+
+    @cached_property
     def _followers(self) -> dict[str, tuple[Node, ...]]:
         found: dict[str, list[Node]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:

@@ -16,6 +16,8 @@ from uuid import UUID
 
 from stanchion.contracts.ids import new_id
 
+from .anatomy import ends_of, fans_inside, holds, inside, is_uncollected, joins_of
+from .blueprint import Unit, blueprint, milliseconds, row_of
 from .graph import Graph, JoinSpec, Node
 
 SLOTS = 16
@@ -48,94 +50,6 @@ class Plan:
         return sum(1 for s in self.steps if s.get("counts"))
 
 
-def milliseconds(seconds: float | None) -> int | None:
-    """Whole milliseconds, at least one; None stays None."""
-    return None if seconds is None else max(1, round(seconds * 1000))
-
-
-def scope_of(node: Node) -> tuple[str, ...]:
-    """The scope in which the node's row (for a fan-out: the fan-out's own row) stands."""
-    return node.scope[:-1] if opens_scope(node) else node.scope
-
-
-def opens_scope(node: Node) -> bool:
-    """True for a step that runs once an item: an each= step, or the child of a Spawn."""
-    return bool(node.scope) and node.scope[-1] == node.name
-
-
-def holds(graph: Graph, scope: tuple[str, ...]) -> bool:
-    """True when a failed branch of this scope holds all its joins, so that a failed step in it may be reopened."""
-    if not scope:
-        return False
-    joins = joins_of(graph, graph.node(scope[-1]))
-    return bool(joins) and all(j.join is not None and j.join.on_failed == "hold" for j, _ in joins)
-
-
-def is_uncollected(graph: Graph, node: Node) -> bool:
-    """True for a step of a branch from which no way leads to a joined step: nobody would learn that it failed."""
-    if not node.scope:
-        return False
-    joined = {x.name for _, x in joins_of(graph, graph.node(node.scope[-1]))}
-    plain = inside(graph, node.scope)
-    reached, todo = {node.name}, [node]
-    while todo:
-        one = todo.pop()
-        for other in plain:
-            if other.name not in reached and _continues(graph, one, other):
-                reached.add(other.name)
-                todo.append(other)
-    return not reached & joined
-
-
-def inside(graph: Graph, scope: tuple[str, ...]) -> list[Node]:
-    """The plain steps that run once in an instance of `scope`, its own opening step included."""
-    return [
-        n
-        for n in graph.nodes
-        if n.scope == scope and not (n.on_demand and not _is_chosen(graph, n) and not opens_scope(n))
-    ]
-
-
-def fans_inside(graph: Graph, scope: tuple[str, ...]) -> list[Node]:
-    """The fan-outs that open in an instance of `scope`; those of Spawn come only when they are spawned."""
-    return [n for n in graph.nodes if opens_scope(n) and n.scope[:-1] == scope and not n.on_demand]
-
-
-def _is_chosen(graph: Graph, node: Node) -> bool:
-    return any(node.name in n.next for n in graph.nodes)
-
-
-def joins_of(graph: Graph, opener: Node) -> list[tuple[Node, Node]]:
-    """Pairs (joining step, joined step) over the fan-out that `opener` opens."""
-    for owner in graph.nodes:
-        if owner.spawns and owner.spawns[0] == opener.name:
-            return [(graph.node(owner.spawns[1]), opener)]
-    return [
-        (j, graph.node(x))
-        for j in graph.nodes
-        if j.join is not None
-        for x in j.after
-        if graph.node(x).scope == opener.scope and j.scope == opener.scope[:-1]
-    ]
-
-
-def ends_of(graph: Graph, opener: Node) -> list[Node]:
-    """Steps inside the fan-out that nothing continues and no join reads: a gather without a step waits for them."""
-    joined = {x.name for _, x in joins_of(graph, opener)}
-    plain = inside(graph, opener.scope)
-    return [n for n in plain if n.name not in joined and not any(_continues(graph, n, m) for m in plain)]
-
-
-def _continues(graph: Graph, first: Node, then: Node) -> bool:
-    if first.name in then.after or then.name in first.next:
-        return True
-    # over an inner fan-out: `then` joins what opens after `first`
-    return any(
-        first.name in fan.after and any(j.name == then.name for j, _ in joins_of(graph, fan))
-        for fan in fans_inside(graph, first.scope)
-    )
-
-
 def plan_scope(
     graph: Graph,
     scope: tuple[str, ...],
@@ -152,113 +66,64 @@ def plan_scope(
     or around it; `gathers` has the barrier of (joining step or "", joined step) for the fan-out around this branch;
     `inputs` has the inputs that are known now, by step.
     """
-    wanted = None if only is None else set(only)
-    units = [n for n in (*inside(graph, scope), *fans_inside(graph, scope)) if wanted is None or n.name in wanted]
-    plan = Plan(ids={n.name: new_id() for n in units})
-    known = known or {}
-    gathers = gathers or {}
-    feeds: dict[str, list[UUID]] = {n.name: [] for n in units}
-    waits: dict[str, int] = {}
-    for node in units:
-        waits[node.name] = _wire(graph, scope, node, plan, place, feeds)
-    for (_, joined), barrier_id in gathers.items():
-        if joined in feeds:
-            feeds[joined].append(barrier_id)
-    for node in units:
-        is_fan = scope_of(node) == scope and opens_scope(node)
-        row = _step_row(graph, node, place, plan.ids[node.name], is_fan)
-        row["waits"] = waits[node.name]
-        row["state"] = "ready" if waits[node.name] == 0 and not is_fan else "pending"
-        row["counts"] = is_fan or not scope
+    units = blueprint(graph, scope, None if only is None else frozenset(only))
+    plan = Plan(ids={unit.name: new_id() for unit in units})
+    names = {name: str(step_id) for name, step_id in plan.ids.items()}
+    around = {name: str(step_id) for name, step_id in (known or {}).items()}
+    waited = {unit.name: new_id() for unit in units if unit.before}
+    outer: dict[str, list[str]] = {}
+    for (_, joined), barrier_id in (gathers or {}).items():
+        outer.setdefault(joined, []).append(str(barrier_id))
+    for unit in units:
+        if unit.before:
+            plan.barriers.append(
+                _barrier_row(
+                    place,
+                    waited[unit.name],
+                    plan.ids[unit.name],
+                    None,
+                    unit.name,
+                    "after",
+                    unit.barrier,
+                    len(unit.before),
+                )
+            )
+        row = _placed(place, unit.priority, names[unit.name], unit.fixed)
         row["feeds"] = (
-            [str(plan.ids[j.name]) for j, _ in joins_of(graph, node) if j.name in plan.ids]
-            if is_fan
-            else [str(f) for f in feeds[node.name]]
+            [names[name] for name in unit.feeds]
+            if unit.is_fan
+            else [*(str(waited[name]) for name in unit.feeds), *outer.get(unit.name, ())]
         )
-        row["sources"] = _sources(graph, scope, node, plan.ids, known, is_fan)
-        row["holds"] = holds(graph, scope)
-        row["uncollected"] = not is_fan and is_uncollected(graph, node)
-        if node.next and not is_fan:
-            row["chooses"] = [str(plan.ids[n]) for n in node.next if n in plan.ids]
-        if inputs and node.name in inputs and not is_fan:
-            row["input"] = inputs[node.name]
+        row["sources"] = _sources(unit, names, around)
+        if unit.chooses is not None:
+            row["chooses"] = [names[name] for name in unit.chooses]
+        if inputs and unit.name in inputs and not unit.is_fan:
+            row["input"] = inputs[unit.name]
         plan.steps.append(row)
     return plan
 
 
-def _wire(
-    graph: Graph, scope: tuple[str, ...], node: Node, plan: Plan, place: Place, feeds: dict[str, list[UUID]]
-) -> int:
-    """Adds the barrier of what `node` comes after in this scope; returns how many things it waits for."""
-    is_child = node.scope == scope and opens_scope(node)
-    before = [p for p in node.after if p in plan.ids and graph.node(p).scope == scope and not is_child]
-    waits = 0
-    if before:
-        barrier_id = new_id()
-        plan.barriers.append(
-            _barrier_row(
-                place,
-                barrier_id,
-                plan.ids[node.name],
-                None,
-                node.name,
-                "after",
-                # a failed step of a branch that holds may be reopened: what comes after it waits for that
-                JoinSpec(rule="all", on_failed="hold" if holds(graph, scope) else "fail"),
-                len(before),
-            )
-        )
-        for p in before:
-            feeds[p].append(barrier_id)
-        waits += 1
-    waits += sum(
-        1
-        for p in node.after
-        if not is_child
-        and len(graph.node(p).scope) == len(scope) + 1
-        and any(f.name == graph.node(p).scope[-1] for f in fans_inside(graph, scope))
-        and graph.node(p).scope[-1] in plan.ids
-    )
-    if node.on_demand and _is_chosen(graph, node):
-        waits += 1
-    return waits
-
-
-def _sources(
-    graph: Graph, scope: tuple[str, ...], node: Node, ids: Mapping[str, UUID], known: Mapping[str, UUID], is_fan: bool
-) -> list[str] | None:
-    """Where the arguments come from: the steps named in `after`; for a joined step, its fan-out."""
-    if node.scope == scope and opens_scope(node) and not is_fan:
+def _sources(unit: Unit, here: Mapping[str, str], around: Mapping[str, str]) -> list[str] | None:
+    if unit.sources is None:
         return None
-    out = []
-    for p in node.after:
-        name = graph.node(p).scope[-1] if len(graph.node(p).scope) > len(scope) else p
-        found = ids.get(name) or known.get(name)
-        if found is None:
-            raise LookupError(f"{node.name} needs {name}, which is neither planned here nor known")
-        out.append(str(found))
-    return out or None
+    found = [here.get(name) or around.get(name) for name in unit.sources]
+    for name, step_id in zip(unit.sources, found, strict=True):
+        if step_id is None:
+            raise LookupError(f"{unit.name} needs {name}, which is neither planned here nor known")
+    return [step_id for step_id in found if step_id is not None]
 
 
-def _step_row(graph: Graph, node: Node, place: Place, step_id: UUID, is_fan: bool) -> dict[str, Any]:
+def _placed(place: Place, priority: int, step_id: str, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """A step's row in one instance."""
     return {
         "tenant_id": str(place.tenant_id),
-        "step_id": str(step_id),
+        "step_id": step_id,
         "run_id": str(place.run_id),
         "fan_id": str(place.fan_id) if place.fan_id else None,
         "idx": place.idx,
         "round": place.round,
-        "kind": "fan" if is_fan else "step",
-        "node": node.name,
-        "queue": node.queue,
-        "priority": max(-100, min(100, node.priority + (place.priority or 0))),
-        "max_attempts": node.retries + 1,
-        "workflow": graph.name,
-        "workflow_version": graph.version,
-        "timeout_ms": milliseconds(node.timeout_seconds),
-        "lease_ms": milliseconds(node.lease_seconds),
-        "start_within_ms": None if is_fan else milliseconds(node.start_within_seconds),
-        "total_ms": None if is_fan else milliseconds(node.total_seconds),
+        "priority": max(-100, min(100, priority + (place.priority or 0))),
+        **fixed,
     }
 
 
@@ -284,6 +149,7 @@ def _barrier_row(
         "kind": kind,
         "rule": join.rule,
         "need": needed(join, expected),
+        "share": join.need if isinstance(join.need, float) else None,
         "expected": expected,
         "on_failed": join.on_failed,
         "rest": join.rest,
@@ -324,7 +190,7 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
     """The joins over a fan-out, now that the number of its children is known: rows, and ids by (join, joined)."""
     rows: list[dict[str, Any]] = []
     ids: dict[tuple[str, str], UUID] = {}
-    for j, x in joins_of(graph, fan.opener):
+    for j, x in joins_of(graph, fan.opener.name):
         assert j.join is not None
         ids[j.name, x.name] = new_id()
         rows.append(
@@ -333,7 +199,7 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
             )
         )
     # a gather without a step only waits for the end of all branches: who fails there has failed the run already
-    for x in ends_of(graph, fan.opener):
+    for x in ends_of(graph, fan.opener.name):
         ids["", x.name] = new_id()
         rows.append(
             _barrier_row(
@@ -350,11 +216,16 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
     return rows, ids
 
 
+def branch_steps(graph: Graph, opener: Node) -> int:
+    """How many rows one branch of a fan-out has, its inner fan-outs counted as one each."""
+    return len(inside(graph, opener.scope)) + len(fans_inside(graph, opener.scope))
+
+
 def child_template(graph: Graph, fan: FanOut, feeds: Iterable[UUID]) -> dict[str, Any] | None:
     """What all children share, when a branch is one step; None when branches have several."""
-    if len(inside(graph, fan.opener.scope)) > 1 or fans_inside(graph, fan.opener.scope):
+    if branch_steps(graph, fan.opener) > 1:
         return None
-    row = _step_row(graph, fan.opener, fan.place, fan.fan_id, False)
+    row = _placed(fan.place, fan.opener.priority, str(fan.fan_id), row_of(graph, fan.opener, False))
     kept = ("queue", "priority", "max_attempts", "node", "timeout_ms", "lease_ms", "start_within_ms", "total_ms")
     return {k: row[k] for k in kept} | {
         "feeds": [str(f) for f in feeds],
@@ -374,19 +245,6 @@ def plan_branch(
     """The rows of one branch that has several steps."""
     place = Place(fan.place.tenant_id, fan.place.run_id, fan.fan_id, idx, fan.place.round, fan.place.priority)
     return plan_scope(graph, fan.opener.scope, place, known=known, gathers=gather_ids, inputs={fan.opener.name: item})
-
-
-def outer_names(graph: Graph, scope: tuple[str, ...]) -> list[str]:
-    """Steps around a scope that its steps read: they are complete, and their ids must be known to plan a branch."""
-    return sorted(
-        {
-            p
-            for n in (*inside(graph, scope), *fans_inside(graph, scope))
-            if not (n.scope == scope and opens_scope(n))
-            for p in n.after
-            if len(graph.node(p).scope) < len(scope)
-        }
-    )
 
 
 def between(graph: Graph, target: str, current: str) -> list[str]:
@@ -458,7 +316,7 @@ def plan_spawn(
     assert owner.spawns is not None
     child, join = (graph.node(n) for n in owner.spawns)
     fan_id, join_id = new_id(), new_id()
-    fan = _step_row(graph, child, place, fan_id, True) | {
+    fan = _placed(place, child.priority, str(fan_id), row_of(graph, child, True)) | {
         "waits": 0,
         "state": "pending",
         "counts": True,
@@ -467,7 +325,7 @@ def plan_spawn(
         "input": items,
         "input_blob": items_blob,
     }
-    joined = _step_row(graph, join, place, join_id, False) | {
+    joined = _placed(place, join.priority, str(join_id), row_of(graph, join, False)) | {
         "waits": 1,
         "state": "pending",
         "counts": counts,

@@ -1,19 +1,19 @@
--- purpose: expansion in a retried run: children that succeeded on the same item before are born with that result, the others are ready
+-- purpose: expansion in a retried run, one step a branch: children that succeeded on the same item before are born with that result, the others are ready; returns the arrivals, for the caller to spread
 -- transition: births: step succeeded (adopted) or ready
 -- fenced by: the caller holds the fan-out's row
--- locks: only new rows; then slots, barriers, held steps
-CREATE FUNCTION adopt_children(f step, p_old_run uuid, p_first int, p_items jsonb, p_template jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: only new rows
+CREATE FUNCTION adopt_children(f step, p_first int, p_items jsonb, p_template jsonb, OUT o_arrivals arrival[], OUT o_done uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_feeds uuid[] := ARRAY(SELECT x::uuid FROM jsonb_array_elements_text(p_template->'feeds') x);
-  v_old uuid := (SELECT s.step_id FROM step s WHERE s.run_id = p_old_run AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.fan_id IS NULL AND s.node = f.node ORDER BY s.round DESC LIMIT 1);
+  v_old uuid := (SELECT b.o_fan FROM fan_before(f.step_id, p_first) b);
   v_ready uuid[];
-  v_adopted uuid[];
-  v_arrivals arrival[];
 BEGIN
   WITH i AS MATERIALIZED (
-    SELECT uuidv7() AS step_id, p_first + x.n::int - 1 AS idx, x.v, (SELECT o.step_id FROM step o WHERE o.fan_id = v_old AND o.idx = p_first + x.n - 1 AND o.tenant_id = f.tenant_id AND o.kind = 'step' AND o.node = p_template->>'node'
-      AND o.state = 'succeeded' AND o.replaced_by IS NULL AND o.input = x.v LIMIT 1) AS adopt
+    SELECT uuidv7() AS step_id, p_first + x.n::int - 1 AS idx, x.v, (
+      -- what answers for the child: itself, its last round, or the join of what it spawned; its item is what its first round was given
+      SELECT o.step_id FROM step o WHERE o.fan_id = v_old AND o.idx = p_first + x.n - 1 AND o.tenant_id = f.tenant_id AND o.kind = 'step' AND coalesce(o.answers, o.node) = p_template->>'node' AND o.state = 'succeeded' AND o.replaced_by IS NULL
+      AND x.v = (SELECT i.input FROM step i WHERE i.fan_id = v_old AND i.idx = o.idx AND i.tenant_id = f.tenant_id AND i.kind = 'step' AND i.node = p_template->>'node' ORDER BY i.round LIMIT 1) LIMIT 1) AS adopt
     FROM jsonb_array_elements(p_items) WITH ORDINALITY x(v, n)
   ), s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, lease_ms, start_within_ms, total_ms, expires_at, holds, uncollected, created_at, updated_at)
@@ -29,7 +29,8 @@ BEGIN
   )
   SELECT array_agg(i.step_id) FILTER (WHERE i.adopt IS NULL), array_agg(i.step_id) FILTER (WHERE i.adopt IS NOT NULL),
     (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT (j.idx / 64) % 16 AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
-  INTO v_ready, v_adopted, v_arrivals FROM i;
+  INTO v_ready, o_done, o_arrivals FROM i;
+  o_done := coalesce(o_done, '{}');
+  o_arrivals := coalesce(o_arrivals, '{}');
   PERFORM make_ready(v_ready);
-  PERFORM spread(v_arrivals, v_adopted);
 END $$;

@@ -29,7 +29,7 @@ BEGIN
     v_why := format('%s of %s children failed', b.failed, b.expected);
   ELSE
     v_verdict := CASE WHEN v_arrived >= b.need THEN 'release' WHEN v_arrived + v_hope < b.need THEN 'fail' ELSE 'wait' END;
-    v_why := format('%s of %s are needed, and at most %s can still arrive', b.need, b.expected, v_arrived + v_hope);
+    v_why := format('%s of %s are needed%s, and at most %s can still arrive', b.need, b.expected, CASE WHEN b.skipped > 0 THEN format(' (%s took no part)', b.skipped) ELSE '' END, v_arrived + v_hope);
   END IF;
   IF v_verdict = 'release' THEN
     SELECT * INTO x FROM release_barrier(b);

@@ -19,7 +19,8 @@ BEGIN
   END IF;
   SELECT coalesce(sum(x.ok), 0)::int AS ok, coalesce(sum(x.bad), 0)::int AS bad, coalesce(sum(x.skipped), 0)::int AS skipped, count(*) FILTER (WHERE x.remaining > 0)::int AS slots_left INTO c FROM slots_of(b) x;
   UPDATE barrier x SET failed = c.bad, skipped = c.skipped, slots_left = CASE WHEN x.slots > 0 THEN c.slots_left ELSE 0 END,
-    succeeded = CASE WHEN x.slots = 0 OR c.slots_left = 0 THEN c.ok ELSE 0 END
+    succeeded = CASE WHEN x.slots = 0 OR c.slots_left = 0 THEN c.ok ELSE 0 END,
+    need = CASE WHEN x.share IS NULL THEN x.need ELSE needed(x.share, x.expected - c.skipped) END
   WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   SELECT jsonb_build_object('counts', jsonb_build_array(b.succeeded, b.failed, b.skipped), 'slots_left', b.slots_left, 'left', coalesce(sum(l.remaining), 0)) INTO v_after FROM barrier_slot l WHERE l.barrier_id = p_barrier;
   IF v_before = v_after THEN RETURN NULL; END IF;

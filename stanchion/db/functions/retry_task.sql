@@ -1,12 +1,13 @@
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task, then only new rows
+-- locks: the task, then only new rows: nobody else knows the run yet
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   t task;
+  a record;
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
@@ -20,7 +21,8 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
   VALUES (p_tenant, p_run, 'TaskRetried', t.version + 1, v_now, p_actor, jsonb_build_object('task', p_task, 'run', t.runs + 1, 'retry_of', t.run_id, 'workflow', t.workflow, 'workflow_version', t.workflow_version, 'kept', p_kept));
   PERFORM insert_plan(p_steps, p_barriers);
-  PERFORM adopt_steps(p_steps);
+  SELECT * INTO a FROM adopt_steps(p_steps);
+  PERFORM spread(a.o_arrivals, a.o_done, a.o_after);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.retry', p_task::text, jsonb_build_object('run', p_run));
   RETURN p_run;
 END $$;

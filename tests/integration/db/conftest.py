@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from uuid import UUID
 
 import pytest
 from kit.engine import Admin, Engine
 
+from stanchion.authority.check import check
 from stanchion.db.engine import Database
 
 
@@ -15,3 +16,13 @@ from stanchion.db.engine import Database
 def engine(db: Callable[[str], Database], admin: Admin, tenant: UUID) -> Engine:
     """Runs driven by hand, for one tenant."""
     return Engine(db, admin, tenant)
+
+
+@pytest.fixture
+def agrees(engine: Engine, database_url: str) -> Iterator[None]:
+    """After the test, the rows are what the events tell."""
+    yield
+    root = Database(database_url, name="check")
+    found = [str(difference) for difference in check(root)]
+    root.close()
+    assert found == []

@@ -8,7 +8,7 @@ from uuid import UUID
 from stanchion.contracts.ids import new_id
 from stanchion.workflow import Again, Ctx, Go, Results, Spawn, Workflow
 from stanchion.workflow.planner import Place
-from stanchion.workflow.retrying import OldStep, adopt, plan_retry
+from stanchion.workflow.retrying import Branch, OldStep, adopt, plan_retry
 
 
 def chain() -> Workflow:
@@ -200,3 +200,93 @@ def test_a_large_input_stays_where_it_is() -> None:
     given = [*old(choose="succeeded", right="skipped"), step]
     plan, _ = plan_retry(routed().graph(), place, {"x": 1}, None, given)
     assert {row["node"]: row.get("input_blob") for row in plan.steps}["left"] == "01" * 32
+
+
+class TestBranches:
+    """What a branch of a retried run keeps."""
+
+    @staticmethod
+    def wf() -> Workflow:
+        made = Workflow("branches", version=1)
+
+        @made.step()
+        def setting(ctx: Ctx) -> int: ...
+
+        @made.step(after=setting)
+        def split(ctx: Ctx, s: int) -> list[int]: ...
+
+        @made.step(after=split, each=True)
+        def part(ctx: Ctx, item: int) -> list[int]: ...
+
+        @made.step(after=part, each=True)
+        def leaf(ctx: Ctx, item: int) -> int: ...
+
+        @made.step(after=leaf, join="all")
+        def whole(ctx: Ctx, leaves: Results[int]) -> int: ...
+
+        @made.step(after=(whole, setting))
+        def seal(ctx: Ctx, total: int, s: int) -> int: ...
+
+        @made.step(after=seal, join="all")
+        def publish(ctx: Ctx, seals: Results[int]) -> int: ...
+
+        return made
+
+    def kept(self, steps: list[OldStep], item: Any = 1, same: tuple[str, ...] = ("setting",)) -> list[str]:
+        """The nodes of one branch that are taken over."""
+        return adopt(self.wf().graph(), steps, Branch(("part",), item, same)).kept
+
+    @staticmethod
+    def steps(item: Any = 1, **states: str) -> list[OldStep]:
+        """The steps of an old branch; its first one had the item."""
+        return [
+            OldStep(name, new_id(), state, input=item if name == "part" else None) for name, state in states.items()
+        ]
+
+    def test_it_keeps_what_came_before_the_failure(self) -> None:
+        """The inner join with all its children when it succeeded; else the children are looked at one by one."""
+        whole = self.steps(part="succeeded", leaf="succeeded", whole="succeeded", seal="failed")
+        assert self.kept(whole) == ["leaf", "part", "whole"]
+        assert self.kept(self.steps(part="succeeded", leaf="waiting", whole="skipped", seal="skipped")) == ["part"]
+        assert self.kept(self.steps(part="failed", leaf="skipped", whole="skipped", seal="skipped")) == []
+
+    def test_another_item_keeps_nothing(self) -> None:
+        """Values are compared as JSON: true is not 1."""
+        done = {"part": "succeeded", "leaf": "succeeded", "whole": "succeeded", "seal": "succeeded"}
+        assert self.kept(self.steps(2, **done)) == []
+        assert self.kept(self.steps(True, **done)) == []
+        assert self.kept(self.steps({"b": 1, "a": 2}, **done), {"a": 2, "b": 1}) == ["leaf", "part", "seal", "whole"]
+
+    def test_a_step_that_reads_something_else_around_it_runs_again(self) -> None:
+        """The others of the branch, which do not read it, are kept."""
+        done = self.steps(part="succeeded", leaf="succeeded", whole="succeeded", seal="succeeded")
+        assert self.kept(done) == ["leaf", "part", "seal", "whole"]
+        assert self.kept(done, same=()) == ["leaf", "part", "whole"]
+
+    def test_the_item_of_a_child_that_went_round_is_what_it_began_with(self) -> None:
+        """Its result is that of its last round, and a spawned join answers for it in the same way."""
+        first, last = new_id(), new_id()
+        rounds = [
+            OldStep("part", first, "succeeded", 0, 1, replaced=True),
+            OldStep("part", last, "succeeded", 1, {"$given": {"item": 9}, "input": 1}),
+        ]
+        found = adopt(self.wf().graph(), rounds, Branch(("part",), 1))
+        assert found.succeeded["part"].step_id == last
+        stand_in = [rounds[0], OldStep("part", last, "succeeded", 0, None, own=False)]
+        assert adopt(self.wf().graph(), stand_in, Branch(("part",), 1)).succeeded["part"].step_id == last
+
+
+def test_a_chosen_step_goes_on_in_its_round() -> None:
+    """With what it was given for it; one that spawned begins with what it was given before."""
+    given = {"$given": {"value": 2}, "input": {"value": 1}}
+    before = [
+        OldStep("choose", new_id(), "succeeded"),
+        OldStep("left", new_id(), "succeeded", 0, {"value": 1}, replaced=True),
+        OldStep("left", new_id(), "failed", 1, given),
+        OldStep("right", new_id(), "skipped"),
+    ]
+    row = rows(routed(), *before)["left"]
+    assert (row["state"], row["round"], row["input"]) == ("ready", 1, given)
+    before[2] = OldStep("left", new_id(), "skipped", 0, None, own=False)  # the join of what it spawned failed
+    row = rows(routed(), *before)["left"]
+    assert (row["state"], row["round"], row["input"]) == ("ready", 0, {"value": 1})

@@ -105,6 +105,7 @@ CREATE TABLE stanchion.barrier (
 	node TEXT NOT NULL,
 	kind TEXT NOT NULL,
 	rule TEXT NOT NULL,
+	share DOUBLE PRECISION,
 	need INTEGER NOT NULL,
 	expected INTEGER NOT NULL,
 	succeeded INTEGER DEFAULT '0' NOT NULL,
@@ -543,6 +544,8 @@ CREATE INDEX task_with_payload ON stanchion.task (ended_at) WHERE ended_at IS NO
 
 CREATE INDEX timer_due ON stanchion.timer (due_at);
 
+CREATE INDEX timer_expand ON stanchion.timer (run_id, due_at) WHERE kind = 'expand';
+
 CREATE INDEX timer_of_target ON stanchion.timer (target_id);
 
 -- purpose: the composite types that functions pass among themselves
@@ -624,22 +627,22 @@ CREATE FUNCTION next_sequence(p_run uuid) RETURNS bigint LANGUAGE sql VOLATILE S
   UPDATE run SET seq = seq + 1 WHERE run_id = p_run RETURNING seq
 $$;
 
--- purpose: expansion in a retried run: children that succeeded on the same item before are born with that result, the others are ready
+-- purpose: expansion in a retried run, one step a branch: children that succeeded on the same item before are born with that result, the others are ready; returns the arrivals, for the caller to spread
 -- transition: births: step succeeded (adopted) or ready
 -- fenced by: the caller holds the fan-out's row
--- locks: only new rows; then slots, barriers, held steps
-CREATE FUNCTION adopt_children(f step, p_old_run uuid, p_first int, p_items jsonb, p_template jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: only new rows
+CREATE FUNCTION adopt_children(f step, p_first int, p_items jsonb, p_template jsonb, OUT o_arrivals arrival[], OUT o_done uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_feeds uuid[] := ARRAY(SELECT x::uuid FROM jsonb_array_elements_text(p_template->'feeds') x);
-  v_old uuid := (SELECT s.step_id FROM step s WHERE s.run_id = p_old_run AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.fan_id IS NULL AND s.node = f.node ORDER BY s.round DESC LIMIT 1);
+  v_old uuid := (SELECT b.o_fan FROM fan_before(f.step_id, p_first) b);
   v_ready uuid[];
-  v_adopted uuid[];
-  v_arrivals arrival[];
 BEGIN
   WITH i AS MATERIALIZED (
-    SELECT uuidv7() AS step_id, p_first + x.n::int - 1 AS idx, x.v, (SELECT o.step_id FROM step o WHERE o.fan_id = v_old AND o.idx = p_first + x.n - 1 AND o.tenant_id = f.tenant_id AND o.kind = 'step' AND o.node = p_template->>'node'
-      AND o.state = 'succeeded' AND o.replaced_by IS NULL AND o.input = x.v LIMIT 1) AS adopt
+    SELECT uuidv7() AS step_id, p_first + x.n::int - 1 AS idx, x.v, (
+      -- what answers for the child: itself, its last round, or the join of what it spawned; its item is what its first round was given
+      SELECT o.step_id FROM step o WHERE o.fan_id = v_old AND o.idx = p_first + x.n - 1 AND o.tenant_id = f.tenant_id AND o.kind = 'step' AND coalesce(o.answers, o.node) = p_template->>'node' AND o.state = 'succeeded' AND o.replaced_by IS NULL
+      AND x.v = (SELECT i.input FROM step i WHERE i.fan_id = v_old AND i.idx = o.idx AND i.tenant_id = f.tenant_id AND i.kind = 'step' AND i.node = p_template->>'node' ORDER BY i.round LIMIT 1) LIMIT 1) AS adopt
     FROM jsonb_array_elements(p_items) WITH ORDINALITY x(v, n)
   ), s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, lease_ms, start_within_ms, total_ms, expires_at, holds, uncollected, created_at, updated_at)
@@ -655,31 +658,26 @@ BEGIN
   )
   SELECT array_agg(i.step_id) FILTER (WHERE i.adopt IS NULL), array_agg(i.step_id) FILTER (WHERE i.adopt IS NOT NULL),
     (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT (j.idx / 64) % 16 AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
-  INTO v_ready, v_adopted, v_arrivals FROM i;
+  INTO v_ready, o_done, o_arrivals FROM i;
+  o_done := coalesce(o_done, '{}');
+  o_arrivals := coalesce(o_arrivals, '{}');
   PERFORM make_ready(v_ready);
-  PERFORM spread(v_arrivals, v_adopted);
 END $$;
 
--- purpose: give steps that were planned as settled the results that they take over, and let them arrive where they are awaited
--- transition: none of its own (they were born succeeded or skipped); those of spread
+-- purpose: give steps that were planned as settled the results that they take over; returns their arrivals where they are awaited, for the caller to spread
+-- transition: none (they were born succeeded or skipped)
 -- fenced by: the caller inserted them in this transaction
--- locks: slots, barriers, held steps, runs, tasks
-CREATE FUNCTION adopt_steps(p_steps jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_ids uuid[];
-  v_arrivals arrival[];
-  v_settled uuid[];
+-- locks: only new rows
+CREATE FUNCTION adopt_steps(p_steps jsonb, OUT o_arrivals arrival[], OUT o_done uuid[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   WITH p AS MATERIALIZED (
     SELECT x.tenant_id, x.step_id, x.adopt FROM jsonb_to_recordset(p_steps) AS x(tenant_id uuid, step_id uuid, adopt uuid) WHERE x.adopt IS NOT NULL
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT p.tenant_id, p.step_id, NULL, o.body, o.blob FROM p JOIN result o ON o.step_id = p.adopt AND o.tenant_id = p.tenant_id
   )
-  SELECT array_agg(p.step_id) INTO v_ids FROM p;
-  IF v_ids IS NULL THEN RETURN; END IF;
-  SELECT array_agg(a), (SELECT array_agg(s.run_id) FROM step s WHERE s.step_id = ANY (v_ids) AND s.counts) INTO v_arrivals, v_settled
-  FROM step s, unnest(arrivals_of(s, CASE s.state WHEN 'skipped' THEN 'skipped' ELSE 'ok' END)) a WHERE s.step_id = ANY (v_ids);
-  PERFORM spread(v_arrivals, v_ids, ARRAY(SELECT ROW(u, 1, NULL, NULL, NULL)::aftermath FROM unnest(v_settled) u));
+  SELECT coalesce(array_agg(p.step_id), '{}') INTO o_done FROM p;
+  SELECT coalesce(array_agg(a), '{}') INTO o_arrivals FROM step s, unnest(arrivals_of(s, CASE s.state WHEN 'skipped' THEN 'skipped' ELSE 'ok' END)) a WHERE s.step_id = ANY (o_done);
+  SELECT coalesce(array_agg(ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath), '{}') INTO o_after FROM step s WHERE s.step_id = ANY (o_done) AND s.counts;
 END $$;
 
 -- purpose: the arrivals of one settled step at the barriers that it feeds; a fan-out itself feeds none, its branches do
@@ -749,6 +747,16 @@ $$;
 CREATE FUNCTION authenticate(p_hash bytea) RETURNS TABLE (tenant_id uuid, tenant text, key_name text, scopes text[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT k.tenant_id, t.name, k.name, k.scopes FROM api_key k JOIN tenant t ON t.tenant_id = k.tenant_id
   WHERE k.secret_hash = p_hash AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock())
+$$;
+
+-- purpose: the steps of some branches of a fan-out of the run before, for the plan of a retried run: what stands for which node, and what it was given
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION branches_before(p_tenant uuid, p_fan uuid, p_first int, p_upto int) RETURNS TABLE (idx int, node text, step_id uuid, state text, round int, input jsonb, input_blob bytea, replaced boolean, own boolean)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT s.idx, coalesce(s.answers, s.node), s.step_id, s.state, s.round, s.input, s.input_blob, s.replaced_by IS NOT NULL, s.answers IS NULL OR s.answers = s.node
+  FROM step s WHERE s.fan_id = p_fan AND s.idx >= p_first AND s.idx < p_upto AND s.tenant_id = p_tenant
 $$;
 
 -- purpose: park messages that can't be handled, with their bytes, position and reason; parking the same twice is one row
@@ -1112,6 +1120,8 @@ DECLARE
   b barrier;
 BEGIN
   UPDATE barrier x SET slots_left = x.slots_left - p_count.full_slots, failed = x.failed + p_count.bad, skipped = x.skipped + p_count.skipped,
+    -- a share is one of the branches that take part: those that chose another way don't
+    need = CASE WHEN x.share IS NULL OR x.state <> 'waiting' THEN x.need ELSE needed(x.share, x.expected - x.skipped - p_count.skipped) END,
     -- with slots the successes are known when the last slot is empty: they are what is neither failed nor skipped
     succeeded = CASE WHEN x.slots = 0 THEN x.succeeded + p_count.ok
                      WHEN x.slots_left = p_count.full_slots THEN x.expected - x.failed - p_count.bad - x.skipped - p_count.skipped ELSE x.succeeded END
@@ -1220,7 +1230,7 @@ BEGIN
     v_why := format('%s of %s children failed', b.failed, b.expected);
   ELSE
     v_verdict := CASE WHEN v_arrived >= b.need THEN 'release' WHEN v_arrived + v_hope < b.need THEN 'fail' ELSE 'wait' END;
-    v_why := format('%s of %s are needed, and at most %s can still arrive', b.need, b.expected, v_arrived + v_hope);
+    v_why := format('%s of %s are needed%s, and at most %s can still arrive', b.need, b.expected, CASE WHEN b.skipped > 0 THEN format(' (%s took no part)', b.skipped) ELSE '' END, v_arrived + v_hope);
   END IF;
   IF v_verdict = 'release' THEN
     SELECT * INTO x FROM release_barrier(b);
@@ -1268,21 +1278,32 @@ BEGIN
   IF FOUND THEN RETURN NEXT 'event_default'; END IF;
 END $$;
 
--- purpose: fan-outs that wait for their next branches, oldest first
+-- purpose: fan-outs that wait for their next branches: of each run its oldest before the second of any, so that a run with thousands of them keeps no other waiting
 -- transition: none
 -- fenced by: nothing; expand decides
 -- locks: none
 CREATE FUNCTION due_expansions(p_limit int) RETURNS TABLE (tenant_id uuid, run_id uuid, fan_id uuid, next_index int, node text, workflow text, workflow_version int, outer_fan uuid, idx int, round int, sources uuid[], feeds uuid[], input jsonb, input_blob bytea, retry_of uuid, priority int)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  WITH d AS MATERIALIZED (
-    SELECT t.target_id, t.version, t.due_at FROM timer t
-    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit
+  WITH RECURSIVE oldest AS MATERIALIZED (
+    SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
+    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
+  ), runs(run_id, n) AS (
+    -- from run to run, one index probe each: those behind a run that has more of them than the window above
+    (SELECT t.run_id, 1 FROM timer t WHERE t.kind = 'expand' AND (SELECT count(*) FROM oldest) = p_limit * 5 ORDER BY t.run_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.run_id FROM timer t WHERE t.kind = 'expand' AND t.run_id > r.run_id ORDER BY t.run_id LIMIT 1), r.n + 1 FROM runs r WHERE r.run_id IS NOT NULL AND r.n < p_limit * 5
+  ), others AS MATERIALIZED (
+    SELECT x.* FROM runs, LATERAL (
+      SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
+      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
+  ), d AS MATERIALIZED (
+    SELECT c.*, row_number() OVER (PARTITION BY c.run_id ORDER BY c.due_at, c.target_id) AS turn FROM (SELECT * FROM oldest UNION SELECT * FROM others) c ORDER BY turn, c.due_at LIMIT p_limit
   )
   -- a limit keeps each look-up one index probe a row: joined freely, it was planned from all steps
   SELECT s.tenant_id, s.run_id, s.step_id, d.version::int, s.node, s.workflow, s.workflow_version, s.fan_id, s.idx, s.round, s.sources, s.feeds, s.input, s.input_blob, r.retry_of, r.priority
   FROM d, LATERAL (SELECT x.* FROM step x WHERE x.step_id = d.target_id LIMIT 1) s,
     LATERAL (SELECT x.retry_of, (SELECT k.priority::int FROM task k WHERE k.task_id = x.task_id AND k.tenant_id = x.tenant_id) AS priority FROM run x WHERE x.run_id = s.run_id AND x.tenant_id = s.tenant_id LIMIT 1) r
-  ORDER BY d.due_at
+  ORDER BY d.turn, d.due_at
 $$;
 
 -- purpose: the holder of a step of a run that winds down reports that it has stopped
@@ -1364,17 +1385,21 @@ CREATE FUNCTION error_of(p_step uuid) RETURNS jsonb LANGUAGE sql STABLE SET sear
   SELECT a.error FROM attempt a WHERE a.step_id = p_step AND a.error IS NOT NULL ORDER BY a.fence DESC LIMIT 1
 $$;
 
--- purpose: insert the next branches of a fan-out, one step a branch, and with the first of them the joins that wait for all
--- transition: births: step ready, barrier waiting
+-- purpose: insert the next branches of a fan-out, and with the first of them the joins that wait for all; in a retried run with what they take over
+-- transition: births: step pending|ready (succeeded|skipped when it is adopted), barrier waiting; those of an arrival
 -- fenced by: the fan-out's row lock and the due row's cursor, so that two planners never insert a branch twice
--- locks: the fan-out's step, then new rows, slots, barriers and held steps; its run last, so that it can't end unseen (first only in a retried run)
+-- locks: the fan-out's step, then new rows, slots, barriers and held steps; its run last, so that it can't end unseen
 CREATE FUNCTION expand(p_fan uuid, p_first int, p_items jsonb, p_template jsonb, p_steps jsonb, p_barriers jsonb, p_next int, p_total int) RETURNS text
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   f step;
   v_room int;
-  v_empty arrival[];
+  v_arrivals arrival[];
+  v_done uuid[] := '{}';
+  v_after aftermath[] := '{}';
+  v_ready uuid[];
+  a record;
   v_counts int;
   v_old_run uuid;
 BEGIN
@@ -1387,8 +1412,7 @@ BEGIN
   IF NOT FOUND THEN RETURN 'taken'; END IF;
   SELECT r.retry_of INTO v_old_run FROM run r WHERE r.run_id = f.run_id AND r.state IN ('created', 'running');
   IF NOT FOUND THEN RETURN 'winding down'; END IF;
-  IF v_old_run IS NOT NULL THEN PERFORM hold_run(f.run_id); END IF;
-  v_empty := insert_barriers(p_barriers);
+  v_arrivals := insert_barriers(p_barriers);
   IF p_first = 0 THEN
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, body)
     VALUES (f.tenant_id, f.run_id, f.step_id, 'FanExpanding', f.version, v_now, jsonb_build_object('children', p_total, 'template', p_template));
@@ -1396,17 +1420,28 @@ BEGIN
   IF p_steps IS NOT NULL THEN
     PERFORM insert_plan(p_steps, NULL);
     v_counts := (SELECT count(*) FROM jsonb_to_recordset(p_steps) AS x(counts boolean) WHERE x.counts);
-  ELSIF p_items IS NOT NULL AND v_old_run IS NOT NULL AND f.fan_id IS NULL THEN
-    PERFORM adopt_children(f, v_old_run, p_first, p_items, p_template);
+    IF v_old_run IS NOT NULL THEN
+      SELECT * INTO a FROM adopt_steps(p_steps);
+      v_arrivals := v_arrivals || a.o_arrivals;
+      v_done := a.o_done;
+      v_after := a.o_after;
+    END IF;
+  ELSIF p_items IS NOT NULL AND v_old_run IS NOT NULL THEN
+    SELECT * INTO a FROM adopt_children(f, p_first, p_items, p_template);
+    v_arrivals := v_arrivals || a.o_arrivals;
+    v_done := a.o_done;
   ELSIF p_items IS NOT NULL THEN
     v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
       ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at <= v_now LIMIT 5000) x) END;
     PERFORM expand_children(f, p_first, p_items, p_template, v_room, steps_in_offer(f.workflow, f.workflow_version, p_template->>'node', p_total));
   END IF;
   IF p_next >= p_total THEN DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand'; END IF;
-  PERFORM spread(v_empty, '{}');
-  IF p_total > 0 AND v_old_run IS NULL THEN PERFORM hold_run(f.run_id); END IF;
+  SELECT x.o_ready, v_after || x.o_after INTO v_ready, v_after FROM arrive(v_arrivals, v_done) x;
+  PERFORM make_ready(v_ready);
+  IF p_total > 0 THEN PERFORM hold_run(f.run_id); END IF;
   IF v_counts > 0 THEN UPDATE run r SET open = r.open + v_counts WHERE r.run_id = f.run_id AND r.state IN ('created', 'running'); END IF;
+  -- only now: what was just added to what is open keeps the run from ending with what was taken over
+  PERFORM conclude(v_after);
   RETURN 'expanded';
 END $$;
 
@@ -1519,6 +1554,38 @@ BEGIN
       'failed', b.failed, 'code', 'E-JOIN-20', 'why', p_why))::aftermath;
     IF EXISTS (SELECT FROM step s WHERE s.step_id = b.step_id AND s.uncollected AND is_needed(s.fan_id, s.idx)) THEN o_after := o_after || ROW(b.run_id, 0, v_reason, NULL, NULL)::aftermath; END IF;
   END IF;
+END $$;
+
+-- purpose: in a retried run, the fan-out of a run before that stands where this one does and has the branch that is asked for; the newest, since a run may have ended before it made its branches
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION fan_before(p_fan uuid, p_first int, OUT o_fan uuid, OUT o_run uuid) LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  SELECT r.retry_of INTO o_run FROM step s, run r WHERE s.step_id = p_fan AND r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
+  WHILE o_run IS NOT NULL LOOP
+    o_fan := fan_in(o_run, p_fan);
+    IF EXISTS (SELECT FROM step s WHERE s.fan_id = o_fan AND s.idx = p_first) THEN RETURN; END IF;
+    SELECT r.retry_of INTO o_run FROM run r WHERE r.run_id = o_run;
+  END LOOP;
+  o_fan := NULL;
+END $$;
+
+-- purpose: the fan-out of another run that stands where this one does: the same node in the same branch, at every level
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION fan_in(p_run uuid, p_fan uuid) RETURNS uuid LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  f step;
+  v_outer uuid;
+BEGIN
+  SELECT * INTO f FROM step x WHERE x.step_id = p_fan;
+  IF f.fan_id IS NULL THEN
+    RETURN (SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.fan_id IS NULL AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
+  END IF;
+  v_outer := fan_in(p_run, f.fan_id);
+  RETURN (SELECT s.step_id FROM step s WHERE s.fan_id = v_outer AND s.idx = f.idx AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
 END $$;
 
 -- purpose: what an idle worker may lease without an offer: the fact is in the table, and its message may be lost, late, or with a busy worker
@@ -1678,7 +1745,7 @@ BEGIN
 END $$;
 
 -- purpose: what follows when a step ends without a result: its arrivals, and the end of those that only it could have started (the targets of its choice, the joins of a fan-out that never opened)
--- transition: targets and joins pending -> skipped
+-- transition: targets and joins pending -> skipped; a join that others feed goes on without the fan-out that was skipped
 -- fenced by: the caller settled the step in this transaction
 -- locks: the targets, in the order of the graph
 CREATE FUNCTION follow(s step, p_how text, p_reason jsonb, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -1692,7 +1759,7 @@ BEGIN
   -- a failed step that holds its branch may be reopened and choose then
   IF p_how = 'bad' AND s.state = 'failed' AND is_held(s) THEN RETURN; END IF;
   FOREACH v_target IN ARRAY coalesce(CASE WHEN s.kind = 'fan' THEN s.feeds ELSE s.chooses END, '{}') LOOP
-    SELECT * INTO x FROM skip_step(v_target, p_reason, p_how = 'bad');
+    IF s.kind = 'fan' AND p_how <> 'bad' THEN SELECT * INTO x FROM pass_over(v_target, p_reason); ELSE SELECT * INTO x FROM skip_step(v_target, p_reason, p_how = 'bad'); END IF;
     o_arrivals := o_arrivals || x.o_arrivals;
     o_after := o_after || x.o_after;
     o_skipped := o_skipped || x.o_skipped;
@@ -1843,10 +1910,10 @@ DECLARE
   v_empty arrival[];
 BEGIN
   WITH p AS MATERIALIZED (
-    SELECT * FROM jsonb_to_recordset(p_barriers) AS x(tenant_id uuid, barrier_id uuid, run_id uuid, step_id uuid, fan_id uuid, node text, kind text, rule text, need int, expected int, on_failed text, rest text, within_ms bigint, slots int)
+    SELECT * FROM jsonb_to_recordset(p_barriers) AS x(tenant_id uuid, barrier_id uuid, run_id uuid, step_id uuid, fan_id uuid, node text, kind text, rule text, need int, share double precision, expected int, on_failed text, rest text, within_ms bigint, slots int)
   ), b AS (
-    INSERT INTO barrier (tenant_id, barrier_id, run_id, step_id, fan_id, node, kind, rule, need, expected, on_failed, rest, slots, slots_left, state, deadline_at, created_at)
-    SELECT p.tenant_id, p.barrier_id, p.run_id, p.step_id, p.fan_id, p.node, p.kind, p.rule, p.need, p.expected, coalesce(p.on_failed, 'fail'), coalesce(p.rest, 'cancel'), coalesce(p.slots, 0), coalesce(p.slots, 0), 'waiting',
+    INSERT INTO barrier (tenant_id, barrier_id, run_id, step_id, fan_id, node, kind, rule, need, share, expected, on_failed, rest, slots, slots_left, state, deadline_at, created_at)
+    SELECT p.tenant_id, p.barrier_id, p.run_id, p.step_id, p.fan_id, p.node, p.kind, p.rule, p.need, p.share, p.expected, coalesce(p.on_failed, 'fail'), coalesce(p.rest, 'cancel'), coalesce(p.slots, 0), coalesce(p.slots, 0), 'waiting',
            v_now + p.within_ms * interval '1 ms', v_now FROM p
   ), l AS (
     -- the capacity of each slot is exact: it is known from the indexes which child arrives where
@@ -2211,6 +2278,12 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
   SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind <> 'retry' OR t.version = w.version))
 $$;
 
+-- purpose: how many arrivals a share of so many branches is, rounded up; the planner has the same formula
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION needed(p_share double precision, p_of int) RETURNS int LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$ SELECT ceil(round((p_share * p_of)::numeric, 9))::int $$;
+
 -- purpose: the next parked messages that a bulk redrive is about, oldest first, with their bytes: those that were parked before it was asked for, so that one which comes back is not sent for ever
 -- transition: none
 -- fenced by: nothing
@@ -2373,6 +2446,34 @@ END $$;
 CREATE FUNCTION outbox_lag() RETURNS TABLE (waiting bigint, oldest_seconds float8) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT 100000) x), coalesce(extract(epoch FROM clock() - (SELECT o.at FROM outbox o ORDER BY o.id LIMIT 1)), 0)
 $$;
+
+-- purpose: one of the things that a step waits for was skipped as a whole: it runs with what the others bring, and is skipped when all were
+-- transition: step pending -> ready, or pending -> skipped when nothing came at all
+-- fenced by: the step's row lock: of two that are passed over at once, the second sees the first
+-- locks: the step, then those that only it could have started
+CREATE FUNCTION pass_over(p_step uuid, p_reason jsonb, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  s step;
+BEGIN
+  o_arrivals := '{}';
+  o_after := '{}';
+  o_skipped := '{}';
+  UPDATE step x SET waits = x.waits - 1, updated_at = v_now WHERE x.step_id = p_step AND x.state = 'pending' AND x.waits > 1;
+  IF FOUND THEN RETURN; END IF;
+  -- it was the last: whether anything came is looked at under the step's lock
+  PERFORM FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
+  IF EXISTS (SELECT FROM barrier b, barrier_release r WHERE b.step_id = p_step AND b.state = 'released' AND r.barrier_id = b.barrier_id AND r.tenant_id = b.tenant_id AND (b.kind = 'gather' OR r.included > 0)) THEN
+    UPDATE step x SET state = 'ready', waits = 0, version = x.version + 1, updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
+    WHERE x.step_id = p_step AND x.state = 'pending' AND x.kind = 'step' RETURNING * INTO s;
+    IF FOUND THEN
+      INSERT INTO event (tenant_id, run_id, step_id, kind, version, at) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepReady', s.version, v_now);
+      PERFORM make_ready(ARRAY[s.step_id]);
+    END IF;
+  ELSE
+    SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(p_step, p_reason, false) x;
+  END IF;
+END $$;
 
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
 -- transition: none (paused_at is a flag)
@@ -2631,7 +2732,8 @@ BEGIN
   END IF;
   SELECT coalesce(sum(x.ok), 0)::int AS ok, coalesce(sum(x.bad), 0)::int AS bad, coalesce(sum(x.skipped), 0)::int AS skipped, count(*) FILTER (WHERE x.remaining > 0)::int AS slots_left INTO c FROM slots_of(b) x;
   UPDATE barrier x SET failed = c.bad, skipped = c.skipped, slots_left = CASE WHEN x.slots > 0 THEN c.slots_left ELSE 0 END,
-    succeeded = CASE WHEN x.slots = 0 OR c.slots_left = 0 THEN c.ok ELSE 0 END
+    succeeded = CASE WHEN x.slots = 0 OR c.slots_left = 0 THEN c.ok ELSE 0 END,
+    need = CASE WHEN x.share IS NULL THEN x.need ELSE needed(x.share, x.expected - c.skipped) END
   WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   SELECT jsonb_build_object('counts', jsonb_build_array(b.succeeded, b.failed, b.skipped), 'slots_left', b.slots_left, 'left', coalesce(sum(l.remaining), 0)) INTO v_after FROM barrier_slot l WHERE l.barrier_id = p_barrier;
   IF v_before = v_after THEN RETURN NULL; END IF;
@@ -2890,7 +2992,7 @@ BEGIN
   FROM step s WHERE s.step_id = ANY (p_steps);
 END $$;
 
--- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input
+-- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input (for a child its item, for any other step the arguments that it names)
 -- transition: step failed -> ready
 -- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
 -- locks: steps by id, then the joins over their fan-outs and the barriers they feed, by id
@@ -2905,7 +3007,11 @@ BEGIN
   PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   v_now := clock();
   WITH u AS (
-    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input), expires_at = v_now + s.total_ms * interval '1 ms'
+    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1),
+      input = CASE WHEN p_input IS NULL THEN s.input WHEN s.node = (SELECT f.node FROM step f WHERE f.step_id = s.fan_id) THEN p_input
+        -- its arguments come from other steps: what is given goes before them
+        ELSE jsonb_build_object('$given', coalesce(s.input->'$given', s.input, '{}') || p_input, 'input', CASE WHEN s.input ? '$given' THEN s.input->'input' ELSE s.input END) END,
+      input_blob = CASE WHEN p_input IS NULL THEN s.input_blob END, expires_at = v_now + s.total_ms * interval '1 ms'
     WHERE s.step_id = ANY (v_open) AND s.state = 'failed' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id) AND is_held(s)
     RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds, s.max_attempts
   ), e AS (
@@ -2967,12 +3073,13 @@ $$;
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task, then only new rows
+-- locks: the task, then only new rows: nobody else knows the run yet
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   t task;
+  a record;
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
@@ -2986,7 +3093,8 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
   VALUES (p_tenant, p_run, 'TaskRetried', t.version + 1, v_now, p_actor, jsonb_build_object('task', p_task, 'run', t.runs + 1, 'retry_of', t.run_id, 'workflow', t.workflow, 'workflow_version', t.workflow_version, 'kept', p_kept));
   PERFORM insert_plan(p_steps, p_barriers);
-  PERFORM adopt_steps(p_steps);
+  SELECT * INTO a FROM adopt_steps(p_steps);
+  PERFORM spread(a.o_arrivals, a.o_done, a.o_after);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.retry', p_task::text, jsonb_build_object('run', p_run));
   RETURN p_run;
 END $$;
@@ -3021,6 +3129,15 @@ BEGIN
   RETURN EXISTS (SELECT FROM signing_key k WHERE k.key_id = p_key AND k.tenant_id = p_tenant);
 END $$;
 
+-- purpose: whether steps of a retried run have the results that their like had in the run before, pair by pair
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION same_values(p_tenant uuid, p_steps uuid[], p_before uuid[]) RETURNS boolean[] LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT array_agg((SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.now AND r.tenant_id = p_tenant) IS NOT DISTINCT FROM (SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.before AND r.tenant_id = p_tenant) ORDER BY u.n)
+  FROM unnest(p_steps, p_before) WITH ORDINALITY u(now, before, n)
+$$;
+
 -- purpose: count down what is open of each run, once for each time it is named
 -- transition: those of conclude
 -- fenced by: the caller
@@ -3037,8 +3154,8 @@ CREATE FUNCTION signing_key_of(p_tenant uuid, p_key text) RETURNS TABLE (public_
   SELECT k.public_key, k.scopes FROM signing_key k WHERE k.tenant_id = p_tenant AND k.key_id = p_key AND k.revoked_at IS NULL
 $$;
 
--- purpose: all that a step comes after was skipped, so it is skipped as well
--- transition: barrier waiting -> released (with nothing included); held step pending -> skipped
+-- purpose: all that a step comes after was skipped: so is the step, unless a fan-out that it joins brings something
+-- transition: barrier waiting -> released (with nothing included); held step pending -> skipped, or ready when it was the last of what it waits for
 -- fenced by: the release row's primary key
 -- locks: the caller holds the barrier; then the held step
 CREATE FUNCTION skip_held(b barrier, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -3049,7 +3166,7 @@ BEGIN
   UPDATE barrier x SET state = 'released', version = x.version + 1, released_at = v_now WHERE x.barrier_id = b.barrier_id;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body)
   VALUES (b.tenant_id, b.run_id, 'BarrierReleased', b.version + 1, v_now, jsonb_build_object('barrier', b.barrier_id, 'rule', b.rule, 'expected', b.expected, 'succeeded', 0, 'failed', 0, 'skipped', b.skipped));
-  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(b.step_id, jsonb_build_object('code', 'E-STEP-20', 'what', 'what it comes after was not chosen'), false) x;
+  SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM pass_over(b.step_id, jsonb_build_object('code', 'E-STEP-20', 'what', 'what it comes after was not chosen')) x;
 END $$;
 
 -- purpose: a pending step never runs; what waits for it learns that, and a failure outside any fan-out ends the run
@@ -3931,6 +4048,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.auth
 
 GRANT EXECUTE ON FUNCTION stanchion.authenticate TO stanchion_task_service, stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.branches_before'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.branches_before TO stanchion_orchestrator;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.bury'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.bury TO stanchion_worker, stanchion_task_service, stanchion_orchestrator;
@@ -4000,6 +4121,10 @@ GRANT EXECUTE ON FUNCTION stanchion.expand TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fail'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.fail TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fan_before'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.fan_before TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_ready'::regproc::oid::regprocedure); END $$;
 
@@ -4212,6 +4337,10 @@ GRANT EXECUTE ON FUNCTION stanchion.revoke_key TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.revoke_signing_key'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.revoke_signing_key TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.same_values'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.same_values TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 
