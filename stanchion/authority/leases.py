@@ -37,6 +37,7 @@ class Lease(NamedTuple):
     max_attempts: int
     started: bool
     timeout_ms: int | None
+    lease_ms: int
     input: Any
     input_blob: bytes | None
     sources: list[UUID] | None

@@ -69,5 +69,6 @@ PAGE_ROWS: Final = 100
 PAGE_ROWS_MAX: Final = 1_000
 
 # --- times ---
+DURATION_SECONDS_MAX: Final = 3650 * 86_400  # ten years: any duration in a decorator, in Retry(after=) or in a join
 YEAR_MIN: Final = 1970
 YEAR_MAX: Final = 9999
