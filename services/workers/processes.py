@@ -122,7 +122,7 @@ def serve(pipe: Connection, targets: Sequence[str], database_url: str, parent: i
     """The child's side: run steps one after the other until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _die_with(parent)
-    catalogue = Catalogue(targets)
+    catalogue = Catalogue.load(targets)
     database = Database(database_url, name="step process", pool_size=1, overflow=1)
     while True:
         try:

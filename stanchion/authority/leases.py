@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from stanchion.contracts import payload
 from stanchion.db.engine import Database
+from stanchion.errors import Unprocessable
 
 from .places import find_around
 
@@ -74,6 +75,16 @@ class Reach:
 
 def _json(value: Any) -> Jsonb:
     return Jsonb(value, dumps=payload.dumps)
+
+
+def _shown(progress: Any) -> Jsonb | None:
+    """Progress is for people: what is no JSON is left out, and harms no lease."""
+    if progress is None:
+        return None
+    try:
+        return _json(payload.check(progress))
+    except Unprocessable:
+        return None
 
 
 class Leases:
@@ -185,7 +196,7 @@ class Leases:
                 [x.step_id for x in leases],
                 [x.fence for x in leases],
                 list(begun),
-                [None if p is None else _json(p) for p in progress],
+                [_shown(p) for p in progress],
                 self.ttl_ms,
             ),
         )

@@ -30,6 +30,7 @@ TAGS: Final = 32  # tags of a task
 TAG_CHARACTERS: Final = 64  # one tag
 REASON_CHARACTERS: Final = 1_000  # why somebody cancelled, reopened, approved
 ERROR_CHARACTERS: Final = 4_000  # error text kept of one attempt; the rest is cut with a note
+NOTE_CHARACTERS: Final = 200  # the note of ctx.progress; the rest is cut
 HEADER_BYTES: Final = 4 * KIB  # one header of a message
 TRACE_CHARACTERS: Final = 55  # a W3C traceparent has exactly so many
 
