@@ -255,7 +255,7 @@ class Leases:
             ),
         )
 
-    def input_of(self, lease: Lease, step_id: UUID) -> Any:
-        """The input of another step of the same run; None when it has none in its row."""
-        rows = self.database.read("SELECT stanchion.input_of(%s, %s, %s)", (lease.step_id, lease.fence, step_id))
-        return rows[0][0]
+    def input_of(self, lease: Lease, step_id: UUID) -> tuple[Any, bytes | None]:
+        """The input of another step of the same run: the value in its row, or the name of a stored one."""
+        rows = self.database.read("SELECT * FROM stanchion.input_of(%s, %s, %s)", (lease.step_id, lease.fence, step_id))
+        return rows[0] if rows else (None, None)

@@ -867,7 +867,7 @@ BEGIN
   o_arrivals := '{}';
   o_after := '{}';
   FOREACH v_target IN ARRAY s.chooses LOOP
-    UPDATE step x SET state = 'ready', version = x.version + 1, waits = 0, input = p_chosen->'input', updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
+    UPDATE step x SET state = 'ready', version = x.version + 1, waits = 0, input = nullif(p_chosen->'input', 'null'), input_blob = decode(p_chosen->>'input_blob', 'hex'), updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
     WHERE x.step_id = v_target AND x.node = p_chosen->>'node' AND x.state = 'pending' RETURNING * INTO t;
     IF FOUND THEN
       INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (t.tenant_id, t.run_id, t.step_id, 'StepReady', t.version);
@@ -1829,8 +1829,8 @@ $$;
 -- transition: none
 -- fenced by: the asking step's fence
 -- locks: none
-CREATE FUNCTION input_of(p_step uuid, p_fence bigint, p_of uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT o.input FROM step s, step o WHERE s.step_id = p_step AND s.fence = p_fence AND o.step_id = p_of AND o.run_id = s.run_id
+CREATE FUNCTION input_of(p_step uuid, p_fence bigint, p_of uuid) RETURNS TABLE (input jsonb, input_blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT o.input, o.input_blob FROM step s, step o WHERE s.step_id = p_step AND s.fence = p_fence AND o.step_id = p_of AND o.run_id = s.run_id
 $$;
 
 -- purpose: insert barriers with their slots and deadlines; those that expect nothing, or need more than there can be, are returned to be decided at once
@@ -2905,7 +2905,7 @@ BEGIN
   PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   v_now := clock();
   WITH u AS (
-    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input), expires_at = v_now + s.total_ms * interval '1 ms'
+    UPDATE step s SET state = 'ready', version = s.version + 1, updated_at = v_now, max_attempts = greatest(s.max_attempts, s.attempts + 1), input = coalesce(p_input, s.input), input_blob = CASE WHEN p_input IS NULL THEN s.input_blob END, expires_at = v_now + s.total_ms * interval '1 ms'
     WHERE s.step_id = ANY (v_open) AND s.state = 'failed' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id) AND is_held(s)
     RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds, s.max_attempts
   ), e AS (
