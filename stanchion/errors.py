@@ -12,6 +12,7 @@
     ├── Unavailable                503  back off and try again
     ├── Superseded                 409  the fence moved on: stop quietly, change nothing
     └── InvariantViolated          500  a bug: crash, so that nobody builds on a broken fact
+        └── Unstorable             500  values that the database can't keep: find the one to blame, and go on without it
 
     LeaseLost (BaseException)      raised inside user code, so that `except Exception` can't eat it
 
@@ -23,10 +24,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 __all__ = [
     "CODES",
+    "SCHEMA_DIFFERS",
     "CodeInfo",
     "Conflict",
     "InvariantViolated",
@@ -40,6 +42,7 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unprocessable",
+    "Unstorable",
     "from_sqlstate",
     "problem",
     "register_code",
@@ -193,6 +196,11 @@ class InvariantViolated(StanchionError):  # noqa: N818 - families are named by w
     status = 500
 
 
+class Unstorable(InvariantViolated):
+    """The database can't keep one of the values it was given. Who sent a batch finds the culprit and fails it alone;
+    where nobody does, it is a bug as any other."""
+
+
 class LeaseLost(BaseException):
     """Raised inside user code once its attempt has lost the step; a BaseException, so no `except Exception` eats it."""
 
@@ -202,9 +210,17 @@ class LeaseLost(BaseException):
         self.fence = fence
         self.why = why
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Rebuilt from args alone it would get keyword arguments by position, and the receiving process an error.
+        return _rebuild_lost, (self.step, self.fence, self.why)
+
     def __str__(self) -> str:
         held = f", fence {self.fence}" if self.fence is not None else ""
         return f"E-LEASE-01 the lease on {self.step} is lost{held}" + (f": {self.why}" if self.why else "")
+
+
+def _rebuild_lost(step: str, fence: int | None, why: str | None) -> LeaseLost:
+    return LeaseLost(step, fence=fence, why=why)
 
 
 def problem(error: BaseException, request_id: str | None = None) -> dict[str, Any]:
@@ -243,8 +259,11 @@ _PASSING_CLASSES = {
     "58": "E-DB-07",  # the system under PostgreSQL
     "28": "E-DB-08",  # the login is refused; a rotated password comes back
 }
+# The values do not fit: data exception, integrity constraint, a limit of the server.
+_UNSTORABLE = ("22", "23", "54")
 # The schema is not the one that this code was built for.
-_OTHER_CLASSES = {"42": "E-DB-02", "3F": "E-DB-02", "3D": "E-DB-02"}
+SCHEMA_DIFFERS: Final = "E-DB-02"
+_OTHER_CLASSES = dict.fromkeys(("42", "3F", "3D"), SCHEMA_DIFFERS)
 
 _PREFIXED = re.compile(r"(E-[A-Z]+-[0-9]{2})\s+(.*)", re.DOTALL)
 
@@ -269,6 +288,8 @@ def from_sqlstate(
     if passing:
         return Unavailable(passing, message.strip() or "the database does not answer", fix=hint, sqlstate=state or None)
     # DETAIL of a constraint violation shows the row, which may hold a secret: it is not carried on.
+    if state[:2] in _UNSTORABLE:
+        return Unstorable("E-DB-11", message.strip(), fix=hint, sqlstate=state)
     return InvariantViolated(_OTHER_CLASSES.get(state[:2], "E-DB-09"), message.strip(), fix=hint, sqlstate=state)
 
 
@@ -329,6 +350,7 @@ E-DB-07 | 503 | database out of resources | No connections, memory or disk space
 E-DB-08 | 503 | login refused | The database refuses this login. | Check STANCHION_DATABASE_URL.
 E-DB-09 | 500 | refused by the database | A statement broke a rule that no caller should break. | Report this as a bug.
 E-DB-10 | 503 | no connection free | Every connection that this process keeps to the database is in use. | Ask again in a moment; raise the pool size if it lasts.
+E-DB-11 | 500 | value can't be stored | The database refuses a value: for its content, its size, or a rule that it breaks. | Look at the value that is named; report it as a bug if it is a plain one.
 E-NET-01 | 503 | broker away | Kafka does not answer. | Check STANCHION_KAFKA_BOOTSTRAP and the broker.
 E-NET-02 | 503 | topic missing | A Kafka topic does not exist. | stanchion doctor creates or names it.
 E-NET-03 | 413 | message over the broker's limit | Kafka refuses a message of this size. | Raise max.message.bytes, or pass the content by reference.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from stanchion.authority.dead_letters import Letter, without_secrets
 from stanchion.authority.intake import Intake, Refusal
@@ -20,7 +19,7 @@ from stanchion.bus.dead_letters import dead_letter
 from stanchion.bus.messages import Record
 from stanchion.bus.producer import Producer
 from stanchion.contracts.commands import CancelTask, SubmitTask
-from stanchion.errors import Conflict, InvariantViolated, Rejected, StanchionError, Unavailable
+from stanchion.errors import SCHEMA_DIFFERS, Conflict, InvariantViolated, Rejected, StanchionError, Unavailable
 from stanchion.runtime import failpoints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
@@ -30,7 +29,6 @@ from .handlers import ORCHESTRATOR, RELAY, Handlers, key_conflict
 
 log = get_logger()
 
-SCHEMA_DIFFERS: Final = "E-DB-02"
 TAKEN = failpoints.declare("intake.taken", "records were taken from the topic, nothing is done with them")
 DONE = failpoints.declare("intake.done", "a batch is committed and parked, its offsets are not")
 

@@ -123,7 +123,7 @@ def build(argv: Sequence[str]) -> Service:
         format=settings.log_format, level=settings.log_level, service=settings.SERVICE, instance=settings.instance
     )
     failpoints.configure(settings.profile)
-    catalogue = Catalogue(settings.targets)
+    catalogue = Catalogue.load(settings.targets)
     url = settings.database_url.get_secret_value()
     database = Database(url, name=f"worker {settings.instance}", pool_size=3, overflow=settings.slots)
     queues = list(settings.queues) or catalogue.queues

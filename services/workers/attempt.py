@@ -13,7 +13,8 @@ from stanchion.sdk.context import Context
 from stanchion.workflow.graph import Node
 from stanchion.workflow.step import AnyStep
 
-Stop = Literal["cancelled", "lost", "timeout", "released"]
+Stop = Literal["cancelled", "lost", "out_of_reach", "timeout", "released"]
+"""`out_of_reach`: the database did not answer for so long that the lease can't be trusted; to user code it is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +64,16 @@ class Attempt:
         self.outcome: Outcome | None = None
         self.on_stop: Callable[[], None] | None = None
         self._lock = threading.Lock()
-        self.context = Context(lease, lambda: self.stop_reason)
+        self.context = Context(lease, self.told)
 
     @property
     def runs_on_the_loop(self) -> bool:
         """Whether its code runs on the event loop, between others, and not in a thread or process of its own."""
         return self.node.isolation == "async" and self.step.is_async
+
+    def told(self) -> str | None:
+        """Why it should stop, in the words of `ctx.stopping`."""
+        return "lost" if self.stop_reason == "out_of_reach" else self.stop_reason
 
     @property
     def seconds(self) -> float:
@@ -88,9 +93,10 @@ class Attempt:
 
         The first reason stays, but an attempt that was asked to end (`cancelled`) may still be lost later.
         """
+        gone = why in ("lost", "out_of_reach")
         with self._lock:
             if self.outcome is not None or (
-                self.stop_reason is not None and not (self.stop_reason == "cancelled" and why == "lost")
+                self.stop_reason is not None and not (self.stop_reason == "cancelled" and gone)
             ):
                 return
             self.stop_reason = why

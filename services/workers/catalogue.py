@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from stanchion.authority.workflows import Workflows
 from stanchion.errors import Unprocessable
@@ -18,7 +18,13 @@ log = get_logger()
 class Catalogue:
     """Workflow versions by name; a step of any other version is not this worker's to run."""
 
-    def __init__(self, targets: Sequence[str]) -> None:
+    def __init__(self, workflows: Iterable[Workflow]) -> None:
+        self.workflows = {(w.name, w.version): w for w in workflows}
+        self._graphs: dict[tuple[str, int], Graph] = {key: w.graph() for key, w in self.workflows.items()}
+
+    @staticmethod
+    def load(targets: Sequence[str]) -> Catalogue:
+        """What stands at `package.module:attribute`, for each target; raises Unprocessable E-CONF-05 without any."""
         if not targets:
             raise Unprocessable(
                 "E-CONF-05",
@@ -26,11 +32,7 @@ class Catalogue:
                 where="STANCHION_TARGETS",
                 fix="stanchion worker run yourmodule:workflow",
             )
-        self.workflows: dict[tuple[str, int], Workflow] = {}
-        for target in targets:
-            for workflow in load(target):
-                self.workflows[workflow.name, workflow.version] = workflow
-        self._graphs: dict[tuple[str, int], Graph] = {key: w.graph() for key, w in self.workflows.items()}
+        return Catalogue(workflow for target in targets for workflow in load(target))
 
     @property
     def definitions(self) -> list[str]:

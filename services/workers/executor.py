@@ -5,17 +5,29 @@ from __future__ import annotations
 import random
 import traceback
 from typing import Any
+from uuid import UUID
 
 from stanchion.authority import blobs
 from stanchion.authority.leases import Done, Failure, Lease, Leases
 from stanchion.contracts import limits
+from stanchion.contracts.texts import clean
 from stanchion.errors import Rejected, StanchionError
-from stanchion.sdk.reading import GIVEN, arguments_of
+from stanchion.sdk.reading import GIVEN, Ask, arguments_of, blob, own_input
 from stanchion.workflow import planner
-from stanchion.workflow.codec import EncodedAgain, EncodedGo, EncodedRetry, EncodedSpawn, EncodedValue
+from stanchion.workflow.codec import Encoded, EncodedAgain, EncodedGo, EncodedRetry, EncodedSpawn, EncodedValue
 from stanchion.workflow.graph import Graph, Node
 
 from .attempt import Attempt, Outcome, Steer
+from .patience import Patience
+
+
+class RaisedElsewhere(Exception):  # noqa: N818 - it is no error of this process, but the news of one
+    """What user code raised in another process, described and judged there."""
+
+    def __init__(self, described: dict[str, Any], final: bool) -> None:
+        super().__init__(described.get("what"))
+        self.described = described
+        self.final = final
 
 
 class Executor:
@@ -27,7 +39,9 @@ class Executor:
 
     def arguments(self, attempt: Attempt) -> dict[str, Any]:
         """The keyword arguments of the step's function; may read the database."""
-        return attempt.step.codec.decode_args(**arguments_of(self.leases, attempt.lease, attempt.node))
+        return attempt.step.codec.decode_args(
+            **arguments_of(self.leases, attempt.lease, attempt.node, Patience(attempt))
+        )
 
     @staticmethod
     def is_plain(lease: Lease) -> bool:
@@ -36,11 +50,15 @@ class Executor:
 
     def returned(self, attempt: Attempt, value: Any) -> Outcome:
         """The outcome of user code that returned `value`; may read and write the database."""
-        encoded = attempt.step.codec.encode_result(value)
+        return self.encoded(attempt, attempt.step.codec.encode_result(value))
+
+    def encoded(self, attempt: Attempt, encoded: Encoded) -> Outcome:
+        """The outcome of what user code returned, once it is JSON."""
         lease = attempt.lease
         match encoded:
             case EncodedValue(value=plain):
-                return self._done(lease, plain)
+                body, sha256 = self._kept(attempt, plain, f"the result of {lease.node}")
+                return Done(lease, body, sha256)
             case EncodedRetry(after_seconds=after, reason=reason):
                 error = {
                     "code": "E-STEP-25",
@@ -58,6 +76,8 @@ class Executor:
 
     def raised(self, attempt: Attempt, error: BaseException) -> Failure:
         """The outcome of user code that raised."""
+        if isinstance(error, RaisedElsewhere):
+            return Failure(attempt.lease, error.described, error.final, delay_ms(attempt.node, attempt.lease.number))
         final = not attempt.step.retryable(error)
         return Failure(attempt.lease, described(error), final, delay_ms(attempt.node, attempt.lease.number))
 
@@ -70,16 +90,24 @@ class Executor:
         }
         return Failure(attempt.lease, error, False, delay_ms(attempt.node, attempt.lease.number))
 
-    def _done(self, lease: Lease, value: Any) -> Done:
-        inline, sha256, packed, size = blobs.pack(value, f"the result of {lease.node}")
-        if sha256 is not None and packed is not None:
-            blobs.put(self.leases.database, [(lease.tenant_id, sha256, size, packed)])
-            return Done(lease, None, sha256)
-        return Done(lease, inline)
+    def _kept(self, attempt: Attempt, value: Any, where: str) -> tuple[Any, bytes | None]:
+        """(value, None) for the row, or (None, name) once it is stored; raises TooLarge E-SIZE-01."""
+        inline, sha256, packed, size = blobs.pack(value, where)
+        if sha256 is None or packed is None:
+            return inline, None
+        row = (attempt.lease.tenant_id, sha256, size, packed)
+        Patience(attempt)(lambda: blobs.put(self.leases.database, [row]))
+        return None, sha256
 
     def _go(self, attempt: Attempt, target: str, given: dict[str, Any]) -> Steer:
-        targets = self.leases.find_around(attempt.lease, attempt.node.next)
-        chosen = {"node": target, "input": given, "targets": [str(i) for i in targets.values()]}
+        body, sha256 = self._kept(attempt, given, f"what {attempt.lease.node} gives to {target} with Go")
+        targets = Patience(attempt)(lambda: self.leases.find_around(attempt.lease, attempt.node.next))
+        chosen = {
+            "node": target,
+            "input": body,
+            "input_blob": _hex(sha256),
+            "targets": [str(i) for i in targets.values()],
+        }
         return Steer(Done(attempt.lease, None), {"outcome": f"go {target}", "chosen": chosen})
 
     def _again(self, attempt: Attempt, target: str, given: dict[str, Any]) -> Steer | Failure:
@@ -97,9 +125,12 @@ class Executor:
             {p for n in names for p in graph.node(n).after}
             | {graph.node(p).scope[-1] for n in names for p in graph.node(n).after if graph.node(p).scope}
         )
-        known = self.leases.find_around(lease, [n for n in outside if n not in names])
+        ask = Patience(attempt)
+        known = ask(lambda: self.leases.find_around(lease, [n for n in outside if n not in names]))
         place = planner.Place(lease.tenant_id, lease.run_id, lease.fan_id, lease.idx, lease.round + 1)
-        before = lease.input if target == node.name else self._input_of(lease, known, target)
+        before = (
+            own_input(self.leases, lease, ask) if target == node.name else self._input_of(lease, known, target, ask)
+        )
         plan, stand_in = planner.plan_again(
             graph,
             place,
@@ -111,28 +142,33 @@ class Executor:
             answers=None,
             known=known,
         )
+        for row in plan.steps:
+            if row["node"] == target and row.get("input") is not None:
+                body, sha256 = self._kept(attempt, row["input"], f"what {node.name} gives to {target} with Again")
+                row |= {"input": body, "input_blob": _hex(sha256)}
         rows = {"outcome": f"again {target}", "steps": plan.steps, "barriers": plan.barriers, "stand_in": str(stand_in)}
         return Steer(Done(lease, None), rows)
 
-    def _input_of(self, lease: Lease, known: dict[str, Any], target: str) -> Any:
-        found = known.get(target) or self.leases.find_around(lease, [target]).get(target)
-        return self.leases.input_of(lease, found) if found else None
+    def _input_of(self, lease: Lease, known: dict[str, UUID], target: str, ask: Ask) -> Any:
+        found = known.get(target) or ask(lambda: self.leases.find_around(lease, [target])).get(target)
+        if found is None:
+            return None
+        body, sha256 = ask(lambda: self.leases.input_of(lease, found))
+        return body if sha256 is None else blob(self.leases, lease, sha256, ask)
 
     def _spawn(self, attempt: Attempt, spawn: EncodedSpawn) -> Steer:
         lease = attempt.lease
         if len(spawn.items) > limits.FAN_OUT_CHILDREN:
             raise too_many(len(spawn.items))
-        inline, sha256, packed, size = blobs.pack(spawn.items, f"the items that {lease.node} spawns")
-        if sha256 is not None and packed is not None:
-            blobs.put(self.leases.database, [(lease.tenant_id, sha256, size, packed)])
+        body, sha256 = self._kept(attempt, spawn.items, f"the items that {lease.node} spawns")
         graph: Graph = self.graphs(lease.workflow, lease.workflow_version)
         place = planner.Place(lease.tenant_id, lease.run_id, lease.fan_id, lease.idx, lease.round)
         plan, join_id, fan_id = planner.plan_spawn(
             graph,
             place,
             attempt.node,
-            inline,
-            sha256.hex() if sha256 else None,
+            body,
+            _hex(sha256),
             feeds=[],
             counts=True,
             answers=lease.node,
@@ -158,6 +194,10 @@ def too_many(count: int) -> Rejected:
     )
 
 
+def _hex(sha256: bytes | None) -> str | None:
+    return None if sha256 is None else sha256.hex()
+
+
 def unwrapped(value: Any) -> Any:
     """The input before any round."""
     return value.get("input") if isinstance(value, dict) and GIVEN in value else value
@@ -167,12 +207,6 @@ def delay_ms(node: Node, number: int) -> int:
     """The wait before the next attempt: exponential with full jitter, at least a tenth of its ceiling (AWS's formula)."""
     ceiling = min(node.retry_cap_seconds, node.retry_base_seconds * 2 ** min(number - 1, 60)) * 1000
     return round(random.uniform(ceiling / 10, ceiling))  # noqa: S311 - spreads load, guards nothing
-
-
-def clean(text: str, most: int = limits.ERROR_CHARACTERS) -> str:
-    """Text that PostgreSQL and JSON take: no NUL, no lone surrogates, not longer than `most`."""
-    short = text if len(text) <= most else text[: most - 1] + "…"
-    return short.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
 def described(error: BaseException) -> dict[str, Any]:

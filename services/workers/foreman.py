@@ -6,11 +6,12 @@ and an idle worker answers at once. It alone writes under leases, so that two wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
 from stanchion.authority.leases import Done, Failure, Lease, Leases
+from stanchion.errors import InvariantViolated, Unavailable
 from stanchion.runtime.clock import monotonic, pause
 from stanchion.runtime.hints import Hints
 from stanchion.runtime.logging import get_logger
@@ -20,6 +21,7 @@ from .attempt import Attempt, Steer, Stopped
 from .catalogue import Catalogue
 from .durations import Durations
 from .offers import Offers
+from .settler import Settler, is_bug
 from .slots import Slots
 
 log = get_logger()
@@ -28,6 +30,9 @@ STUCK_SECONDS: Final = 0.25
 """What was leased ahead and has waited so long behind something longer is given back."""
 HELD_UP_SECONDS: Final = 1.0
 """An event loop that has not answered for so long gets nothing more, and loses what has not begun: others have room."""
+SHUN_SECONDS: Final = 60.0
+"""A step that can't be leased is not tried again for so long, so that it neither ends this process nor keeps it busy."""
+UNKNOWN_DELAY_MS: Final = 60_000
 BATCH: Final = 500
 GATHER: Final = 64
 GATHERINGS: Final = 3
@@ -55,11 +60,13 @@ class Foreman:
         self.hints = hints
         self.find_seconds = find_seconds
         self.held: dict[UUID, Attempt] = {}
+        self.settler = Settler(leases, catalogue, hints, self.held, self._take_on)
         self.draining = False
         self._unsettled: list[Attempt] = []  # ended, but the database was away
         self._look_at = monotonic() + find_seconds
         self._look_wait = find_seconds
         self._held_up = False
+        self._shunned: dict[UUID, float] = {}  # steps that could not be leased, and until when they are left alone
 
     def run_once(self) -> bool | float:
         """One round. True when there may be more to do at once, else the seconds until the next look."""
@@ -112,89 +119,18 @@ class Foreman:
         if not ended:
             return False
         self._unsettled = ended
-        outcomes = [a.outcome for a in ended if a.outcome is not None and self._holds(a.lease)]
-        self._complete([o for o in outcomes if isinstance(o, Done)])
-        for steer in (o for o in outcomes if isinstance(o, Steer)):
-            self._steer(steer)
-        self._fail([o for o in outcomes if isinstance(o, Failure)])
-        self._stopped([o for o in outcomes if isinstance(o, Stopped)])
+        room = 0 if self.draining else max(self.slots.count - self.slots.taken - self.slots.waiting, 0)
+        self.settler.hand_in([a.outcome for a in ended if a.outcome is not None], room)
         for attempt in ended:
             self._measure(attempt)
         self._unsettled = []
         return True
-
-    def _holds(self, lease: Lease) -> bool:
-        """Whether it is this very lease that is held: the step may have come back with a higher fence meanwhile."""
-        held = self.held.get(lease.step_id)
-        return held is not None and held.lease.fence == lease.fence
-
-    def _drop(self, lease: Lease) -> None:
-        if self._holds(lease):
-            del self.held[lease.step_id]
 
     def _measure(self, attempt: Attempt) -> None:
         lease = attempt.lease
         if attempt.begun_at is not None and isinstance(attempt.outcome, Done | Steer):
             self.durations.add((lease.workflow, lease.workflow_version, lease.node), attempt.ran_seconds)
             metrics.step_seconds.labels(attempt.node.queue).observe(attempt.ran_seconds)
-
-    def _complete(self, done: Sequence[Done]) -> None:
-        if not done:
-            return
-        room = 0 if self.draining else max(self.slots.count - self.slots.taken - self.slots.waiting, 0)
-        accepted, granted = self.leases.complete(done, room)
-        self._let_go(done, accepted, "complete")
-        metrics.steps_succeeded.labels("").inc(len(accepted))
-        self.hints.publish("relay")
-        if any(self._opens_fan(d.lease) for d in done):
-            self.hints.publish("orchestrator")
-        self._take_on(granted)
-
-    def _steer(self, steer: Steer) -> None:
-        accepted = self.leases.steer(steer.done, steer.plan)
-        self._let_go([steer.done], {steer.done.lease.step_id} if accepted else set(), "complete")
-        self.hints.publish("relay")
-        if "expand" in steer.plan:
-            self.hints.publish("orchestrator")
-
-    def _fail(self, failures: Sequence[Failure]) -> None:
-        if not failures:
-            return
-        states = self.leases.fail(failures)
-        self._let_go(failures, states.keys(), "fail")
-        metrics.steps_failed.labels("").inc(len(states))
-        self.hints.publish("orchestrator")
-
-    def _stopped(self, stopped: Sequence[Stopped]) -> None:
-        """A cancelled attempt is reported as such at once; a lost one has nothing to say."""
-        cancelled = [s for s in stopped if s.why == "cancelled"]
-        released = [s for s in stopped if s.why == "released"]
-        if cancelled:
-            self.leases.end_cancelled([s.lease for s in cancelled])
-            self.hints.publish("orchestrator")
-        if released:
-            self.leases.give_back([s.lease for s in released], "the worker shuts down")
-            self.hints.publish("relay")
-        for each in stopped:
-            self._drop(each.lease)
-
-    def _let_go(self, handed_in: Sequence[Done | Failure], accepted: Iterable[UUID], what: str) -> None:
-        accepted = set(accepted)
-        for each in handed_in:
-            self._drop(each.lease)
-            if each.lease.step_id not in accepted:
-                metrics.steps_refused.inc()
-                log.warning(
-                    "step.refused",
-                    node=each.lease.node,
-                    step_id=str(each.lease.step_id),
-                    fence=each.lease.fence,
-                    attempted=what,
-                )
-
-    def _opens_fan(self, lease: Lease) -> bool:
-        graph = self.catalogue.graph(lease.workflow, lease.workflow_version)
-        return any(n.each for n in graph.successors(lease.node))
 
     # --- leasing ---
 
@@ -218,7 +154,7 @@ class Foreman:
         picked = self.offers.pick(min(room, BATCH))
         starting = max(self.slots.count - self.slots.taken - self.slots.waiting, 0)
         try:
-            granted = self.leases.lease([o.step_id for o in picked], starting)
+            granted = self._grant([o.step_id for o in picked], starting)
         except BaseException:
             self.offers.put_back(picked)
             raise
@@ -230,7 +166,7 @@ class Foreman:
         """Look at the ready table itself: an offer may be lost, late, or with a worker that is busy."""
         room = self.slots.count - len(self.held)
         found = self.leases.find_ready(round(self.find_seconds * 1000), room) if room > 0 else []
-        granted = self.leases.lease(found, room) if found else []
+        granted = self._grant(found, room)
         if granted:
             self._take_on(granted)
             self._look_wait = self.find_seconds
@@ -239,12 +175,46 @@ class Foreman:
         self._look_at = monotonic() + (0 if granted else self._look_wait)
         return True if granted else self._look_wait
 
+    def _grant(self, steps: Sequence[UUID], starting: int) -> list[Lease]:
+        """Lease them. One that makes the database refuse is left alone for a while, and the others are leased without it."""
+        now = monotonic()
+        self._shunned = {step: until for step, until in self._shunned.items() if until > now}
+        steps = [step for step in steps if step not in self._shunned]
+        if not steps:
+            return []
+        try:
+            return self.leases.lease(steps, starting)
+        except InvariantViolated as error:
+            if not is_bug(error):
+                raise
+            return self._grant_one_by_one(steps, starting, error)
+
+    def _grant_one_by_one(self, steps: Sequence[UUID], starting: int, error: InvariantViolated) -> list[Lease]:
+        granted: list[Lease] = []
+        refused: list[UUID] = []
+        for step in steps:
+            try:
+                granted += self.leases.lease([step], max(starting - len(granted), 0))
+            except InvariantViolated:
+                refused.append(step)
+            except Unavailable:
+                break  # what was granted so far must not get lost; the rest is offered again
+        if len(refused) == len(steps) > 1:
+            raise error  # no single step is to blame
+        for step in refused:
+            log.error("step.lease_refused", step_id=str(step), code=error.code, what=error.what, exc_info=error)
+            self._shunned[step] = monotonic() + SHUN_SECONDS
+        return granted
+
     def _take_on(self, granted: Sequence[Lease]) -> None:
-        if not granted:
-            return
         attempts = []
+        strays: list[Lease] = []
         for lease in granted:
-            step, node = self.catalogue.find(lease.workflow, lease.workflow_version, lease.node)
+            try:
+                step, node = self.catalogue.find(lease.workflow, lease.workflow_version, lease.node)
+            except LookupError:
+                strays.append(lease)
+                continue
             attempt = Attempt(lease, step, node)
             self.held[lease.step_id] = attempt
             attempts.append(attempt)
@@ -253,8 +223,26 @@ class Foreman:
                 log.info(
                     "step.leased", node=lease.node, step_id=str(lease.step_id), fence=lease.fence, attempt=lease.number
                 )
-        metrics.steps_leased.labels("").inc(len(granted))
-        self.slots.submit(attempts)
+        if attempts:
+            metrics.steps_leased.labels("").inc(len(attempts))
+            self.slots.submit(attempts)
+        self._turn_away(strays)
+
+    def _turn_away(self, strays: Sequence[Lease]) -> None:
+        """What this worker can't run: of a version that it does not serve it goes back, for others; a step that its own
+        version does not have would come back for ever, so it spends an attempt."""
+        for lease in strays:
+            log.error("step.unknown", workflow=lease.workflow, version=lease.workflow_version, node=lease.node)
+        served = {id(x): self.catalogue.serves(x.workflow, x.workflow_version) for x in strays}
+        others = [x for x in strays if not served[id(x)]]
+        if others:
+            for lease in others:
+                self._shunned[lease.step_id] = monotonic() + SHUN_SECONDS
+            self.leases.give_back(others, "this worker does not serve its workflow")
+            self.hints.publish("relay")
+        if missing := [unknown_step(x) for x in strays if served[id(x)]]:
+            self.leases.fail(missing)
+            self.hints.publish("orchestrator")
 
     def _give_back_stuck(self) -> None:
         if not self.slots.waiting or self.slots.taken < self.slots.count:
@@ -271,7 +259,7 @@ class Foreman:
 
     def _give_back(self, taken: Sequence[Attempt], why: str) -> None:
         for attempt in taken:
-            self._drop(attempt.lease)
+            self.settler.drop(attempt.lease)
         if taken:
             self.leases.give_back([a.lease for a in taken], why)
             self.hints.publish("relay")
@@ -297,3 +285,13 @@ class Foreman:
             self.leases.give_back(left, "the worker shuts down")
             self.held.clear()
             self.hints.publish("relay")
+
+
+def unknown_step(lease: Lease) -> Failure:
+    """The outcome of a step that the code of its own version does not have."""
+    error = {
+        "code": "E-STEP-35",
+        "what": f"{lease.workflow} version {lease.workflow_version} has no step {lease.node} here",
+        "fix": "start workers with the code that this version was registered with",
+    }
+    return Failure(lease, error, False, UNKNOWN_DELAY_MS)

@@ -7,10 +7,11 @@ look has a loop of its own, since a renewal may hang for as long as the network 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
+from uuid import UUID
 
-from stanchion.authority.leases import Leases
-from stanchion.errors import Unavailable
+from stanchion.authority.leases import Leases, Verdict
+from stanchion.errors import Unavailable, Unstorable
 from stanchion.runtime.clock import monotonic
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
@@ -31,6 +32,7 @@ class LeaseKeeper:
         self.leases = leases
         self.foreman = foreman
         self._trusted_from: dict[tuple[object, int], float] = {}
+        self._said = False
 
     def run_once(self) -> None:
         """Renew all leases; stop attempts that are lost, cancelled, or that can't be trusted any longer."""
@@ -40,11 +42,7 @@ class LeaseKeeper:
             return
         begun = monotonic()
         try:
-            verdicts = self.leases.renew(
-                [a.lease for a in held],
-                [a.begun_at is not None for a in held],
-                [a.context.take_progress() for a in held],
-            )
+            verdicts = self._renew(held)
         except Unavailable:
             self.guard_once()
             raise
@@ -58,16 +56,28 @@ class LeaseKeeper:
                     self._trusted_from[self._key(attempt)] = begun
                     attempt.stop("cancelled")
                 case "lost":
-                    self._lose(attempt, "another attempt has it, or it was taken back")
+                    self._lose(attempt, "lost", "another attempt has it, or it was taken back")
                 case "busy":
                     pass  # its result is being written at this very moment
+
+    def _renew(self, held: list[Attempt]) -> dict[UUID, Verdict]:
+        """What one attempt reports of its progress is never worth the leases of all the others."""
+        leases, begun = [a.lease for a in held], [a.begun_at is not None for a in held]
+        progress = [a.context.take_progress() for a in held]
+        try:
+            return self.leases.renew(leases, begun, progress)
+        except Unstorable as error:
+            if not self._said:
+                log.warning("lease.progress_refused", code=error.code, what=error.what)
+            self._said = True
+            return self.leases.renew(leases, begun, [None] * len(held))
 
     def guard_once(self) -> None:
         """Stop attempts that can't be trusted any longer, whatever the heartbeat waits for."""
         self._stop_untrusted(list(self.foreman.held.values()))
 
-    def _lose(self, attempt: Attempt, why: str) -> None:
-        if attempt.stop_reason == "lost":
+    def _lose(self, attempt: Attempt, reason: Literal["lost", "out_of_reach"], why: str) -> None:
+        if attempt.stop_reason in ("lost", "out_of_reach"):
             return
         if attempt.outcome is None and attempt.lease.step_id in self.foreman.held:
             log.warning(
@@ -77,14 +87,14 @@ class LeaseKeeper:
                 fence=attempt.lease.fence,
                 why=why,
             )
-            attempt.stop("lost")
+            attempt.stop(reason)
 
     def _stop_untrusted(self, held: list[Attempt]) -> None:
-        ttl = self.leases.ttl_ms / 1000
         for attempt in held:
             since = self._trusted_from.get(self._key(attempt), attempt.leased_at)
-            if monotonic() - since > ttl * (1 - MARGIN):
-                self._lose(attempt, "the database did not answer in time to renew it")
+            # of this very lease: a step may have asked for a longer one than the worker's others
+            if monotonic() - since > attempt.lease.lease_ms / 1000 * (1 - MARGIN):
+                self._lose(attempt, "out_of_reach", "the database did not answer in time to renew it")
 
     @staticmethod
     def _key(attempt: Attempt) -> tuple[object, int]:

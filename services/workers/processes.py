@@ -1,7 +1,8 @@
 """Isolated steps: each in a child process that can be killed, whatever its code does.
 
 A child is kept for further steps as long as it behaves; importing the user's modules anew for each would cost half a
-second. It is killed when its step is told to stop, or runs out of time, and when the worker ends.
+second. Asked to end, a step gets its grace there as in a thread. It is killed with its process when its lease is lost,
+when it runs out of time, and when the worker ends.
 """
 
 from __future__ import annotations
@@ -10,18 +11,23 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
-from stanchion.authority.leases import Leases, Reach
-from stanchion.db.engine import Database
-from stanchion.errors import StanchionError, Unavailable
-from stanchion.sdk.reading import arguments_of
+from stanchion.errors import LeaseLost, Unavailable
+from stanchion.runtime.logging import get_logger
+from stanchion.workflow.codec import Encoded
 
 from .attempt import Attempt
-from .catalogue import Catalogue
+from .child import key_of, serve
+from .executor import RaisedElsewhere
+
+log = get_logger()
+
+DIED: Final = "E-STEP-28"
 
 
 class ProcessPool:
@@ -31,25 +37,54 @@ class ProcessPool:
         self.targets = tuple(targets)
         self.database_url = database_url
         self._idle: list[_Child] = []
+        self._running: dict[tuple[UUID, int], _Child] = {}
         self._all: set[_Child] = set()
         self._stopped = False
 
-    async def run(self, attempt: Attempt) -> Any:
-        """Run one step in a child and return what its code returned; raises what it raised. Cancelling kills the child."""
-        child = self._idle.pop() if self._idle else await asyncio.to_thread(self._spawn)
+    async def run(self, attempt: Attempt) -> Encoded:
+        """Run one step in a child and return what its code returned, as JSON. Cancelling kills the child.
+
+        Raises RaisedElsewhere for what user code raised, LeaseLost when it stopped as it was told, and Unavailable when
+        its process ended under it. A child that ended while it was idle is replaced, and costs the step nothing.
+        """
+        while True:
+            child, fresh = (self._idle.pop(), False) if self._idle else (await asyncio.to_thread(self._spawn), True)
+            try:
+                return await self._run_in(child, attempt)
+            except Unavailable:
+                if fresh or child.began:
+                    raise
+                log.warning("step.child_replaced", node=attempt.lease.node, pid=child.process.pid)
+
+    async def _run_in(self, child: _Child, attempt: Attempt) -> Encoded:
+        key = key_of(attempt.lease)
+        self._running[key] = child
         try:
+            if attempt.stop_reason == "cancelled":
+                child.ask_to_stop(attempt)
             kind, value = await child.run(attempt)
         except BaseException:
             self._all.discard(child)
             await asyncio.shield(asyncio.to_thread(child.kill))
             raise
+        finally:
+            self._running.pop(key, None)
         if self._stopped:
             child.kill()
         else:
             self._idle.append(child)
-        if kind == "raised":
-            raise value
-        return value
+        match kind:
+            case "raised":
+                raise RaisedElsewhere(*value)
+            case "stopped":
+                raise LeaseLost(attempt.lease.node, fence=attempt.lease.fence, why=value)
+        encoded: Encoded = value
+        return encoded
+
+    def ask_to_stop(self, attempt: Attempt) -> None:
+        """Let the step know, by `ctx.stopping`, that it should end; an async one is cancelled."""
+        if child := self._running.get(key_of(attempt.lease)):
+            child.ask_to_stop(attempt)
 
     def stop(self) -> None:
         """Kill all children."""
@@ -64,51 +99,73 @@ class ProcessPool:
 
 
 class _Child:
-    """One child process and the pipe to it."""
+    """One child process and the pipe to it. All but `kill` is called on the event loop."""
 
     def __init__(self, targets: Sequence[str], database_url: str) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(
-            target=serve, args=(theirs, targets, database_url, os.getpid()), name="stanchion-step", daemon=True
+            target=serve,
+            args=(theirs, targets, database_url, os.getpid()),
+            name="stanchion-step",
+            daemon=True,
         )
         self.process.start()
         theirs.close()
+        self.began = False
+        self._killing = threading.Lock()
 
     async def run(self, attempt: Attempt) -> tuple[str, Any]:
+        """Send the step and wait for its end: ("returned", JSON), ("raised", (error, final)) or ("stopped", why)."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[tuple[str, Any]] = loop.create_future()
-        self.pipe.send((attempt.lease, attempt.node.name))
+        self.began = False
 
         def readable() -> None:
-            loop.remove_reader(self.pipe.fileno())
             try:
                 kind, value = self.pipe.recv()
             except (EOFError, OSError):
-                self.process.join(1)
-                error = Unavailable(
-                    "E-STEP-28",
-                    f"the process of the step ended with {exit_text(self.process.exitcode)}",
-                    fix="look at what it does natively, or at its memory",
-                )
+                loop.remove_reader(self.pipe.fileno())
                 if not answer.done():
-                    answer.set_exception(error)
+                    answer.set_exception(self._ended())
                 return
-            if not answer.done():
-                answer.set_result((kind, value))
+            match kind:
+                case "began":
+                    self.began = True
+                case "progress":
+                    attempt.context.pass_on_progress(value)
+                case _ if not answer.done():
+                    answer.set_result((kind, value))
 
         loop.add_reader(self.pipe.fileno(), readable)
         try:
+            try:
+                self.pipe.send(("run", attempt.lease))
+            except OSError:
+                raise self._ended() from None
             return await answer
         finally:
             with suppress(OSError, ValueError):
                 loop.remove_reader(self.pipe.fileno())
 
+    def ask_to_stop(self, attempt: Attempt) -> None:
+        with suppress(OSError):  # it has ended: whoever waits for its answer learns so
+            self.pipe.send(("stop", key_of(attempt.lease)))
+
+    def _ended(self) -> Unavailable:
+        self.process.join(1)
+        return Unavailable(
+            DIED,
+            f"the process of the step ended with {exit_text(self.process.exitcode)}",
+            fix="look at what it does natively, or at its memory",
+        )
+
     def kill(self) -> None:
-        if self.process.is_alive():
-            self.process.kill()
-        self.process.join(5)
-        self.pipe.close()
+        with self._killing:
+            if self.process.is_alive():
+                self.process.kill()
+            self.process.join(5)
+            self.pipe.close()
 
 
 def exit_text(code: int | None) -> str:
@@ -116,57 +173,3 @@ def exit_text(code: int | None) -> str:
     if code is None:
         return "no exit code"
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-def serve(pipe: Connection, targets: Sequence[str], database_url: str, parent: int) -> None:
-    """The child's side: run steps one after the other until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(parent)
-    catalogue = Catalogue(targets)
-    database = Database(database_url, name="step process", pool_size=1, overflow=1)
-    while True:
-        try:
-            lease, _name = pipe.recv()
-        except (EOFError, OSError):
-            return
-        step, node = catalogue.find(lease.workflow, lease.workflow_version, lease.node)
-        attempt = Attempt(lease, step, node)
-        leases = Leases(database, lease.step_id, Reach(None, [], []), 0)
-        try:
-            arguments = step.codec.decode_args(**arguments_of(leases, lease, node))
-            value = step.fn(attempt.context, **arguments)
-            if asyncio.iscoroutine(value):
-                value = asyncio.run(_await(value))
-            _answer(pipe, "returned", value)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the worker judges it
-            _answer(pipe, "raised", error)
-
-
-async def _await(value: Any) -> Any:
-    return await value
-
-
-def _answer(pipe: Connection, kind: str, value: Any) -> None:
-    try:
-        pipe.send((kind, value))
-    except Exception as error:  # noqa: BLE001 - a value or an error that can't be pickled must still be told
-        what = (
-            f"{type(value).__name__}: {value}"
-            if kind == "raised"
-            else f"a {type(value).__name__} can't leave its process ({type(error).__name__})"
-        )
-        pipe.send(("raised", StanchionError("E-STEP-27", what[:1000])))
-
-
-def _die_with(parent: int) -> None:
-    """End this process when the worker ends, however it ends: the pipe's end is not enough while user code runs."""
-    import threading
-
-    from stanchion.runtime.clock import pause
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            pause(0.5)
-        os._exit(0)
-
-    threading.Thread(target=watch, name="die-with-parent", daemon=True).start()

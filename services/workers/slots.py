@@ -209,10 +209,10 @@ class Slots:
     async def _run(self, attempt: Attempt, me: asyncio.Task[Any]) -> Outcome:
         lease = attempt.lease
         in_place = attempt.runs_on_the_loop
-        self._let_interrupt(attempt, me, at_once=in_place or attempt.node.isolation == "process")
+        self._let_interrupt(attempt, me)
         if attempt.node.isolation == "process":
-            value = await self.processes.run(attempt)
-            return await self._in_thread(lambda: self.executor.returned(attempt, value))
+            encoded = await self.processes.run(attempt)
+            return await self._in_thread(lambda: self.executor.encoded(attempt, encoded))
         plain = self.executor.is_plain(lease)
         arguments = (
             self.executor.arguments(attempt)
@@ -230,15 +230,17 @@ class Slots:
             else await self._in_thread(lambda: self.executor.returned(attempt, value))
         )
 
-    def _let_interrupt(self, attempt: Attempt, me: asyncio.Task[Any], *, at_once: bool) -> None:
-        """What `stop` does to the running code. A function in a thread can't be interrupted: asked to end it gets the
-        whole grace of a cancel, by `ctx.stopping`; when its lease is lost or its time is over it is left behind."""
+    def _let_interrupt(self, attempt: Attempt, me: asyncio.Task[Any]) -> None:
+        """What `stop` does to the running code. Asked to end, a plain function gets the whole grace of a cancel, by
+        `ctx.stopping`; when its lease is lost or its time is over it is left behind, or killed with its process."""
         assert self._loop is not None
         loop = self._loop
 
         def interrupt() -> None:
-            if at_once or attempt.stop_reason != "cancelled":
+            if attempt.runs_on_the_loop or attempt.stop_reason != "cancelled":
                 loop.call_soon_threadsafe(self._interrupt, attempt, me)
+            elif attempt.node.isolation == "process":
+                loop.call_soon_threadsafe(self.processes.ask_to_stop, attempt)
 
         attempt.on_stop = interrupt
         if attempt.stop_reason is not None:

@@ -68,6 +68,20 @@ register_code(
     fix="Look at what the step does natively, and at its memory.",
 )
 register_code(
+    "E-STEP-29",
+    "outcome refused",
+    status=422,
+    meaning="The database refuses what an attempt handed in: a value that it can't keep.",
+    fix="See `why`; look for a value that is no plain JSON, or far too large.",
+)
+register_code(
+    "E-STEP-35",
+    "step is not in the code",
+    status=422,
+    meaning="A worker serves this version of the workflow and has no such step: its code is not what was registered.",
+    fix="Start workers with the code that the version was registered with.",
+)
+register_code(
     "E-JOIN-20",
     "join failed",
     status=422,

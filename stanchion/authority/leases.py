@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from stanchion.contracts import payload
 from stanchion.db.engine import Database
+from stanchion.errors import Unprocessable
 
 from .places import find_around
 
@@ -37,6 +38,7 @@ class Lease(NamedTuple):
     max_attempts: int
     started: bool
     timeout_ms: int | None
+    lease_ms: int
     input: Any
     input_blob: bytes | None
     sources: list[UUID] | None
@@ -73,6 +75,16 @@ class Reach:
 
 def _json(value: Any) -> Jsonb:
     return Jsonb(value, dumps=payload.dumps)
+
+
+def _shown(progress: Any) -> Jsonb | None:
+    """Progress is for people: what is no JSON is left out, and harms no lease."""
+    if progress is None:
+        return None
+    try:
+        return _json(payload.check(progress))
+    except Unprocessable:
+        return None
 
 
 class Leases:
@@ -184,7 +196,7 @@ class Leases:
                 [x.step_id for x in leases],
                 [x.fence for x in leases],
                 list(begun),
-                [None if p is None else _json(p) for p in progress],
+                [_shown(p) for p in progress],
                 self.ttl_ms,
             ),
         )
@@ -243,7 +255,7 @@ class Leases:
             ),
         )
 
-    def input_of(self, lease: Lease, step_id: UUID) -> Any:
-        """The input of another step of the same run; None when it has none in its row."""
-        rows = self.database.read("SELECT stanchion.input_of(%s, %s, %s)", (lease.step_id, lease.fence, step_id))
-        return rows[0][0]
+    def input_of(self, lease: Lease, step_id: UUID) -> tuple[Any, bytes | None]:
+        """The input of another step of the same run: the value in its row, or the name of a stored one."""
+        rows = self.database.read("SELECT * FROM stanchion.input_of(%s, %s, %s)", (lease.step_id, lease.fence, step_id))
+        return rows[0] if rows else (None, None)

@@ -30,6 +30,7 @@ TAGS: Final = 32  # tags of a task
 TAG_CHARACTERS: Final = 64  # one tag
 REASON_CHARACTERS: Final = 1_000  # why somebody cancelled, reopened, approved
 ERROR_CHARACTERS: Final = 4_000  # error text kept of one attempt; the rest is cut with a note
+NOTE_CHARACTERS: Final = 200  # the note of ctx.progress; the rest is cut
 HEADER_BYTES: Final = 4 * KIB  # one header of a message
 TRACE_CHARACTERS: Final = 55  # a W3C traceparent has exactly so many
 
@@ -71,5 +72,6 @@ PAGE_ROWS: Final = 100
 PAGE_ROWS_MAX: Final = 1_000
 
 # --- times ---
+DURATION_SECONDS_MAX: Final = 3650 * 86_400  # ten years: any duration in a decorator, in Retry(after=) or in a join
 YEAR_MIN: Final = 1970
 YEAR_MAX: Final = 9999

@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from stanchion.errors import StanchionError, Unavailable, from_sqlstate
+from stanchion.errors import StanchionError, Unavailable, Unstorable, from_sqlstate
 from stanchion.runtime import failpoints
 
 PHASES = ("before_commit", "mid_commit", "after_commit")
@@ -73,6 +73,8 @@ def login_url(url: str, login: str, database: str | None = None) -> str:
 
 def translated(error: psycopg.Error) -> StanchionError:
     """The error of ours that a driver's error means."""
+    if error.sqlstate is None and isinstance(error, psycopg.DataError | psycopg.ProgrammingError):
+        return Unstorable("E-DB-11", str(error))  # the driver itself can't send the value: it was never asked
     diag = error.diag
     return from_sqlstate(error.sqlstate, diag.message_primary or str(error), diag.message_detail, diag.message_hint)
 
@@ -125,10 +127,13 @@ class Database:
         try:
             yield driver
         except psycopg.Error as error:
-            if driver.closed or driver.broken or error.sqlstate is None:
+            meant = translated(error)
+            if driver.closed or driver.broken or (error.sqlstate is None and isinstance(meant, Unavailable)):
                 connection.invalidate()
                 self.engine.dispose()  # the others of the pool died with the same server: let none of them fail a caller
-            raise translated(error) from error
+            raise meant from error
+        except UnicodeEncodeError as error:
+            raise Unstorable("E-DB-11", f"a text holds {error.object[error.start : error.end]!a}") from error
         finally:
             connection.close()
 

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from stanchion.authority.leases import Lease
 from stanchion.contracts import ids
+from stanchion.contracts.limits import NOTE_CHARACTERS
+from stanchion.contracts.texts import clean, number
 from stanchion.errors import LeaseLost
 from stanchion.runtime.logging import get_logger
 
@@ -94,8 +96,15 @@ class Context:
             raise LeaseLost(self.step, fence=self.fence, why=why)
 
     def progress(self, done: float, of: float | None = None, note: str = "") -> None:
-        """Report how far this attempt is; people see it within a heartbeat."""
-        self._progress = {"done": done, "of": of, "note": note[:200]}
+        """Report how far this attempt is; people see it within a heartbeat.
+
+        It never fails: what is no finite number is shown as unknown, and a note is cut and cleaned to what can be kept.
+        """
+        self._progress = {"done": number(done), "of": number(of), "note": clean(str(note), NOTE_CHARACTERS)}
+
+    def pass_on_progress(self, progress: dict[str, Any]) -> None:
+        """Take over what this attempt reported in a process of its own."""
+        self._progress = progress
 
     def take_progress(self) -> dict[str, Any] | None:
         """What `progress` reported last."""

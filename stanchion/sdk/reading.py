@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from stanchion.authority import blobs
@@ -14,12 +14,27 @@ from stanchion.workflow.graph import Node
 from stanchion.workflow.inputs import GIVEN, is_wrapped
 from stanchion.workflow.results import ResultRow
 
-__all__ = ["GIVEN", "Children", "arguments_of", "blob"]
+__all__ = ["GIVEN", "Ask", "Children", "arguments_of", "at_once", "blob", "own_input"]
+
+T = TypeVar("T")
 
 
-def blob(leases: Leases, lease: Lease, sha256: bytes) -> Any:
+class Ask(Protocol):
+    """How the database is asked: at once, or with patience while it is away."""
+
+    def __call__(self, call: Callable[[], T], /) -> T:
+        """What `call` returns."""
+        ...
+
+
+def at_once(call: Callable[[], T], /) -> T:
+    """Ask once; Unavailable is the caller's."""
+    return call()
+
+
+def blob(leases: Leases, lease: Lease, sha256: bytes, ask: Ask = at_once) -> Any:
     """A stored value; raises LeaseLost when the lease that grants the reading is gone."""
-    body = leases.get_blob(lease, sha256)
+    body = ask(lambda: leases.get_blob(lease, sha256))
     if body is None:
         raise LeaseLost(
             lease.node, fence=lease.fence, why="a stored value is not shown to an attempt that is not the current one"
@@ -35,23 +50,29 @@ class Children:
     lease: Lease
     fan_id: UUID
     node: str
+    ask: Ask = at_once
 
     def counts(self) -> Mapping[str, int]:
         """Children by state, and `expected`."""
-        return self.leases.results_counts(self.lease, self.fan_id, self.node)
+        return self.ask(lambda: self.leases.results_counts(self.lease, self.fan_id, self.node))
 
     def page(self, after_idx: int, limit: int) -> Sequence[ResultRow]:
         """At most `limit` rows behind `after_idx`, by index."""
-        rows = self.leases.results_page(self.lease, self.fan_id, self.node, after_idx, limit)
+        rows = self.ask(lambda: self.leases.results_page(self.lease, self.fan_id, self.node, after_idx, limit))
         return [
-            ResultRow(idx, state, body if sha is None else blob(self.leases, self.lease, sha), error)
+            ResultRow(idx, state, body if sha is None else blob(self.leases, self.lease, sha, self.ask), error)
             for idx, state, body, sha, error in rows
         ]
 
 
-def arguments_of(leases: Leases, lease: Lease, node: Node) -> dict[str, Any]:
+def own_input(leases: Leases, lease: Lease, ask: Ask = at_once) -> Any:
+    """The step's own input, out of its row or the blob store."""
+    return lease.input if lease.input_blob is None else blob(leases, lease, lease.input_blob, ask)
+
+
+def arguments_of(leases: Leases, lease: Lease, node: Node, ask: Ask = at_once) -> dict[str, Any]:
     """The keyword arguments for `StepCodec.decode_args`, as JSON."""
-    own = lease.input if lease.input_blob is None else blob(leases, lease, lease.input_blob)
+    own = own_input(leases, lease, ask)
     given: Any = None
     if is_wrapped(node, lease.round, own):
         given, own = own[GIVEN], own.get("input")
@@ -64,11 +85,11 @@ def arguments_of(leases: Leases, lease: Lease, node: Node) -> dict[str, Any]:
     names = node.after or tuple(sorted(n for n in joined if n))
     for name, source, value in zip(names, lease.sources or (), lease.inputs or (), strict=False):
         if name in joined:
-            reader = Children(leases, lease, source, name)
+            reader = Children(leases, lease, source, name, ask)
         elif value is None:
             steps[name] = None
         else:
-            steps[name] = value["b"] if value.get("h") is None else blob(leases, lease, bytes.fromhex(value["h"]))
+            steps[name] = value["b"] if value.get("h") is None else blob(leases, lease, bytes.fromhex(value["h"]), ask)
     return {
         "input": own if isinstance(own, dict) else {},
         "item": own,

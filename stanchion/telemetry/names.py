@@ -68,6 +68,13 @@ LogEvent = Literal[
     "step.lease_lost",  # the worker learned that an attempt is no longer its own
     "step.released",  # given back on shutdown; no loss counted
     "step.cancelled",  # stopped on request
+    "step.batch_refused",  # the database refuses a batch of outcomes: they are handed in one by one
+    "step.outcome_refused",  # one of them is to blame: its attempt fails and counts
+    "step.lease_refused",  # a step can't be leased, with why; it is left alone for a minute
+    "step.unknown",  # a step was leased that this worker does not have
+    "lease.progress_refused",  # what an attempt reported can't be kept; said once
+    "step.child_replaced",  # an idle process for isolated steps had ended: another one runs the step
+    "step.waits",  # an attempt needs the database, which is away: it waits, and spends nothing
     "step.left_behind",  # its code did not stop when it was told to; its slot goes on without it
     "lease.reaped",  # expired leases were taken back
     "lease.renewed",  # heartbeat; debug only

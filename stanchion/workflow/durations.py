@@ -7,6 +7,7 @@ import re
 from datetime import timedelta
 from typing import Final, TypeAlias
 
+from stanchion.contracts import limits
 from stanchion.workflow.faults import Site, refusal
 
 __all__ = ["Duration", "seconds", "written"]
@@ -15,7 +16,6 @@ Duration: TypeAlias = str | int | float | timedelta
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _TEXT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?(ms|s|m|h|d)")
-_LONGEST: Final = 3650 * 86400.0  # ten years: above it timestamps and intervals overflow somewhere
 
 
 def seconds(value: object, option: str, where: Site | None, *, least: float | None = None, zero: bool = False) -> float:
@@ -33,7 +33,7 @@ def seconds(value: object, option: str, where: Site | None, *, least: float | No
         fault = "is negative"
     elif found == 0 and not zero:
         fault = "is zero"
-    elif found > _LONGEST:
+    elif found > limits.DURATION_SECONDS_MAX:
         fault = "is longer than ten years"
     elif least is not None and found < least:
         fault = f"is shorter than {least:g} s"

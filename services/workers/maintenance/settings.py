@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 from sqlalchemy.engine import make_url
 
+from stanchion.contracts import limits
 from stanchion.errors import Unprocessable
 from stanchion.runtime.settings import ServiceSettings
 
@@ -20,15 +21,31 @@ class MaintenanceSettings(ServiceSettings):
     SERVICE: ClassVar[str] = "maintenance"
 
     plan_seconds: float = Field(default=5.0, ge=0.05, le=60)  # between two looks for what is due
-    job_lease_seconds: float = Field(default=90.0, ge=1)  # silence after which another worker takes a job over
-    retention_every_seconds: int = Field(default=3_600, ge=1)  # how often it is looked for what was kept long enough
-    payload_days: float = Field(default=30.0, ge=0)  # how long inputs and results stay after the end of their task
-    history_days: float = Field(default=365.0, ge=0)  # how long states, attempts and events stay
-    partitions_every_seconds: int = Field(default=21_600, ge=1)  # how often the months to come are prepared
-    recount_every_seconds: int = Field(default=3_600, ge=1)  # how often the counts of waiting joins are checked
-    recount_after_seconds: int = Field(default=600, ge=0)  # a join that is younger is left alone
-    tidy_every_seconds: int = Field(default=3_600, ge=1)  # how often the rows of old maintenance jobs are removed
-    tidy_after_seconds: int = Field(default=30 * DAY_SECONDS, ge=0)  # how long they are kept
+    job_lease_seconds: float = Field(
+        default=90.0, ge=1, le=DAY_SECONDS
+    )  # silence after which another worker takes a job over
+    retention_every_seconds: int = Field(
+        default=3_600, ge=1, le=30 * DAY_SECONDS
+    )  # how often it is looked for what was kept long enough
+    payload_days: float = Field(
+        default=30.0, ge=0, le=36_500
+    )  # how long inputs and results stay after the end of their task
+    history_days: float = Field(default=365.0, ge=0, le=36_500)  # how long states, attempts and events stay
+    partitions_every_seconds: int = Field(
+        default=21_600, ge=1, le=30 * DAY_SECONDS
+    )  # how often the months to come are prepared
+    recount_every_seconds: int = Field(
+        default=3_600, ge=1, le=30 * DAY_SECONDS
+    )  # how often the counts of waiting joins are checked
+    recount_after_seconds: int = Field(
+        default=600, ge=0, le=limits.DURATION_SECONDS_MAX
+    )  # a join that is younger is left alone
+    tidy_every_seconds: int = Field(
+        default=3_600, ge=1, le=30 * DAY_SECONDS
+    )  # how often the rows of old maintenance jobs are removed
+    tidy_after_seconds: int = Field(
+        default=30 * DAY_SECONDS, ge=0, le=limits.DURATION_SECONDS_MAX
+    )  # how long they are kept
     allow_eviction: bool = False  # start although Redis may drop entries; they are derived again, only later
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@
 -- locks: none
 CREATE TYPE leased AS (
   outcome text, tenant_id uuid, task_id uuid, run_id uuid, step_id uuid, fence bigint, workflow text, workflow_version int, node text,
-  fan_id uuid, idx int, round int, number int, max_attempts int, started boolean, timeout_ms int, input jsonb, input_blob bytea, sources uuid[], inputs jsonb
+  fan_id uuid, idx int, round int, number int, max_attempts int, started boolean, timeout_ms bigint, lease_ms bigint, input jsonb, input_blob bytea, sources uuid[], inputs jsonb
 );
 CREATE TYPE arrival AS (barrier_id uuid, idx int, ok int, bad int, skipped int);
 CREATE TYPE barrier_count AS (barrier_id uuid, slotted boolean, full_slots int, ok int, bad int, skipped int);

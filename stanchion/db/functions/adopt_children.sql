@@ -18,7 +18,7 @@ BEGIN
   ), s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, lease_ms, start_within_ms, total_ms, expires_at, holds, uncollected, created_at, updated_at)
     SELECT f.tenant_id, i.step_id, f.run_id, f.step_id, i.idx, CASE WHEN i.adopt IS NULL THEN 'ready' ELSE 'succeeded' END, p_template->>'node', p_template->>'queue', (p_template->>'priority')::int, (p_template->>'max_attempts')::int, v_feeds,
-           f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int, (p_template->>'lease_ms')::int,
+           f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::bigint, (p_template->>'lease_ms')::bigint,
            (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), coalesce((p_template->>'uncollected')::boolean, false), v_now, v_now FROM i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT f.tenant_id, i.step_id, NULL, o.body, o.blob FROM i JOIN result o ON o.step_id = i.adopt AND o.tenant_id = f.tenant_id

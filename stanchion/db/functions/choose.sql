@@ -12,7 +12,7 @@ BEGIN
   o_arrivals := '{}';
   o_after := '{}';
   FOREACH v_target IN ARRAY s.chooses LOOP
-    UPDATE step x SET state = 'ready', version = x.version + 1, waits = 0, input = p_chosen->'input', updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
+    UPDATE step x SET state = 'ready', version = x.version + 1, waits = 0, input = nullif(p_chosen->'input', 'null'), input_blob = decode(p_chosen->>'input_blob', 'hex'), updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
     WHERE x.step_id = v_target AND x.node = p_chosen->>'node' AND x.state = 'pending' RETURNING * INTO t;
     IF FOUND THEN
       INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (t.tenant_id, t.run_id, t.step_id, 'StepReady', t.version);

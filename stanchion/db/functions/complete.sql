@@ -3,7 +3,7 @@
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION complete(p_worker uuid, p_steps uuid[], p_fences bigint[], p_bodies jsonb[], p_blobs bytea[],
-  p_tenants uuid[], p_definitions text[], p_queues text[], p_room int, p_ttl_ms int) RETURNS SETOF leased
+  p_tenants uuid[], p_definitions text[], p_queues text[], p_room int, p_ttl_ms bigint) RETURNS SETOF leased
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -60,7 +60,7 @@ BEGIN
     END IF;
   END IF;
   PERFORM conclude(v_after);
-  RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+  RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
     FROM unnest(v_done) d(id);
   IF v_mine IS NOT NULL THEN
     RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, p_definitions, p_queues, v_mine, p_ttl_ms, p_room);
@@ -68,7 +68,7 @@ BEGIN
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
   END IF;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-    RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+    RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
       FROM unnest(refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded')) d;
   END IF;
 END $$;

@@ -12,7 +12,7 @@ DECLARE
 BEGIN
   WITH s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, lease_ms, start_within_ms, total_ms, expires_at, holds, uncollected, created_at, updated_at)
-    SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int, (p_template->>'lease_ms')::int,
+    SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::bigint, (p_template->>'lease_ms')::bigint,
            (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), coalesce((p_template->>'uncollected')::boolean, false), v_now, v_now
     FROM jsonb_array_elements(p_items) WITH ORDINALITY i(v, n)
     RETURNING step_id, idx

@@ -10,7 +10,7 @@ DECLARE
 BEGIN
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_steps) AS x(tenant_id uuid, step_id uuid, run_id uuid, fan_id uuid, idx int, round int, kind text, state text, node text, queue text, priority int, max_attempts int,
-      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms int, lease_ms int, start_within_ms bigint, total_ms bigint, chooses uuid[], holds boolean, uncollected boolean, adopt uuid)
+      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms bigint, lease_ms bigint, start_within_ms bigint, total_ms bigint, chooses uuid[], holds boolean, uncollected boolean, adopt uuid)
   ), s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, round, kind, state, node, queue, priority, max_attempts, counts, waits, feeds, sources, workflow, workflow_version, answers, input, input_blob, timeout_ms, lease_ms, start_within_ms, total_ms, expires_at, chooses, holds, uncollected, created_at, updated_at)
     SELECT p.tenant_id, p.step_id, p.run_id, p.fan_id, coalesce(p.idx, 0), coalesce(p.round, 0), coalesce(p.kind, 'step'), p.state, p.node, p.queue, greatest(-100, least(100, coalesce(p.priority, 0) + p_priority)), coalesce(p.max_attempts, 4), coalesce(p.counts, false),

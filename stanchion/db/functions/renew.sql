@@ -2,7 +2,7 @@
 -- transition: step leased -> running; attempt granted -> running
 -- fenced by: each step's own fence
 -- locks: steps by id (skipping what is being settled at this moment), never the run
-CREATE FUNCTION renew(p_worker uuid, p_steps uuid[], p_fences bigint[], p_begun boolean[], p_progress jsonb[], p_ttl_ms int) RETURNS TABLE (step_id uuid, verdict text)
+CREATE FUNCTION renew(p_worker uuid, p_steps uuid[], p_fences bigint[], p_begun boolean[], p_progress jsonb[], p_ttl_ms bigint) RETURNS TABLE (step_id uuid, verdict text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE

@@ -48,6 +48,7 @@ _TREE = (
     ("`Unavailable`", "backs off and tries again", "503"),
     ("`Superseded`", "stops quietly: another attempt holds the fence", "409"),
     ("`InvariantViolated`", "lets the process end: it is a bug", "500"),
+    ("`Unstorable`", "looks for the one value to blame and goes on without it; else as `InvariantViolated`", "500"),
     ("`LeaseLost`", "nothing: a `BaseException` in user code, so that no `except Exception` eats it", ""),
 )
 

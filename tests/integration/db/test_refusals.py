@@ -363,6 +363,6 @@ def test_reading_needs_the_current_fence(filled: Engine) -> None:
     assert join.sources is not None
     assert len(worker.leases.results_page(join, join.sources[0], "visit", -1, 10)) == 1
     assert worker.leases.results_page(stale, join.sources[0], "visit", -1, 10) == []
-    read = "SELECT stanchion.input_of(%s, %s, %s)"
-    assert worker.leases.database.read(read, (stale.step_id, stale.fence, join.step_id)) == [(None,)]
+    read = "SELECT * FROM stanchion.input_of(%s, %s, %s)"
+    assert worker.leases.database.read(read, (stale.step_id, stale.fence, join.step_id)) == []
     assert worker.leases.get_blob(stale, bytes(32)) is None

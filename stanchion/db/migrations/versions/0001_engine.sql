@@ -235,7 +235,7 @@ CREATE TABLE stanchion.node_stat (
 	workflow TEXT NOT NULL,
 	version INTEGER NOT NULL,
 	node TEXT NOT NULL,
-	mean_ms INTEGER NOT NULL,
+	mean_ms BIGINT NOT NULL,
 	samples BIGINT NOT NULL,
 	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT node_stat_pkey PRIMARY KEY (workflow, version, node)
@@ -387,8 +387,8 @@ CREATE TABLE stanchion.step (
 	input_blob BYTEA,
 	answers TEXT,
 	replaced_by UUID,
-	timeout_ms INTEGER,
-	lease_ms INTEGER,
+	timeout_ms BIGINT,
+	lease_ms BIGINT,
 	start_within_ms BIGINT,
 	total_ms BIGINT,
 	expires_at TIMESTAMP WITH TIME ZONE,
@@ -554,7 +554,7 @@ CREATE INDEX timer_of_target ON stanchion.timer (target_id);
 -- locks: none
 CREATE TYPE leased AS (
   outcome text, tenant_id uuid, task_id uuid, run_id uuid, step_id uuid, fence bigint, workflow text, workflow_version int, node text,
-  fan_id uuid, idx int, round int, number int, max_attempts int, started boolean, timeout_ms int, input jsonb, input_blob bytea, sources uuid[], inputs jsonb
+  fan_id uuid, idx int, round int, number int, max_attempts int, started boolean, timeout_ms bigint, lease_ms bigint, input jsonb, input_blob bytea, sources uuid[], inputs jsonb
 );
 CREATE TYPE arrival AS (barrier_id uuid, idx int, ok int, bad int, skipped int);
 CREATE TYPE barrier_count AS (barrier_id uuid, slotted boolean, full_slots int, ok int, bad int, skipped int);
@@ -647,7 +647,7 @@ BEGIN
   ), s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, lease_ms, start_within_ms, total_ms, expires_at, holds, uncollected, created_at, updated_at)
     SELECT f.tenant_id, i.step_id, f.run_id, f.step_id, i.idx, CASE WHEN i.adopt IS NULL THEN 'ready' ELSE 'succeeded' END, p_template->>'node', p_template->>'queue', (p_template->>'priority')::int, (p_template->>'max_attempts')::int, v_feeds,
-           f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int, (p_template->>'lease_ms')::int,
+           f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::bigint, (p_template->>'lease_ms')::bigint,
            (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), coalesce((p_template->>'uncollected')::boolean, false), v_now, v_now FROM i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT f.tenant_id, i.step_id, NULL, o.body, o.blob FROM i JOIN result o ON o.step_id = i.adopt AND o.tenant_id = f.tenant_id
@@ -875,7 +875,7 @@ BEGIN
   o_arrivals := '{}';
   o_after := '{}';
   FOREACH v_target IN ARRAY s.chooses LOOP
-    UPDATE step x SET state = 'ready', version = x.version + 1, waits = 0, input = p_chosen->'input', updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
+    UPDATE step x SET state = 'ready', version = x.version + 1, waits = 0, input = nullif(p_chosen->'input', 'null'), input_blob = decode(p_chosen->>'input_blob', 'hex'), updated_at = v_now, expires_at = v_now + x.total_ms * interval '1 ms'
     WHERE x.step_id = v_target AND x.node = p_chosen->>'node' AND x.state = 'pending' RETURNING * INTO t;
     IF FOUND THEN
       INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (t.tenant_id, t.run_id, t.step_id, 'StepReady', t.version);
@@ -941,7 +941,7 @@ END $$;
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION complete(p_worker uuid, p_steps uuid[], p_fences bigint[], p_bodies jsonb[], p_blobs bytea[],
-  p_tenants uuid[], p_definitions text[], p_queues text[], p_room int, p_ttl_ms int) RETURNS SETOF leased
+  p_tenants uuid[], p_definitions text[], p_queues text[], p_room int, p_ttl_ms bigint) RETURNS SETOF leased
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -998,7 +998,7 @@ BEGIN
     END IF;
   END IF;
   PERFORM conclude(v_after);
-  RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+  RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
     FROM unnest(v_done) d(id);
   IF v_mine IS NOT NULL THEN
     RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, p_definitions, p_queues, v_mine, p_ttl_ms, p_room);
@@ -1006,7 +1006,7 @@ BEGIN
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
   END IF;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-    RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::int, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+    RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
       FROM unnest(refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded')) d;
   END IF;
 END $$;
@@ -1459,7 +1459,7 @@ DECLARE
 BEGIN
   WITH s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, state, node, queue, priority, max_attempts, feeds, workflow, workflow_version, input, timeout_ms, lease_ms, start_within_ms, total_ms, expires_at, holds, uncollected, created_at, updated_at)
-    SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::int, (p_template->>'lease_ms')::int,
+    SELECT f.tenant_id, uuidv7(), f.run_id, f.step_id, p_first + i.n - 1, 'ready', v_node, v_queue, v_priority, (p_template->>'max_attempts')::int, v_feeds, f.workflow, f.workflow_version, i.v, (p_template->>'timeout_ms')::bigint, (p_template->>'lease_ms')::bigint,
            (p_template->>'start_within_ms')::bigint, (p_template->>'total_ms')::bigint, v_now + (p_template->>'total_ms')::bigint * interval '1 ms', coalesce((p_template->>'holds')::boolean, false), coalesce((p_template->>'uncollected')::boolean, false), v_now, v_now
     FROM jsonb_array_elements(p_items) WITH ORDINALITY i(v, n)
     RETURNING step_id, idx
@@ -1482,7 +1482,7 @@ END $$;
 -- transition: step leased|running -> retry_wait|failed; attempt -> failed
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
-CREATE FUNCTION fail(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_final boolean[], p_delays_ms int[])
+CREATE FUNCTION fail(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_final boolean[], p_delays_ms bigint[])
 RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -1896,8 +1896,8 @@ $$;
 -- transition: none
 -- fenced by: the asking step's fence
 -- locks: none
-CREATE FUNCTION input_of(p_step uuid, p_fence bigint, p_of uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT o.input FROM step s, step o WHERE s.step_id = p_step AND s.fence = p_fence AND o.step_id = p_of AND o.run_id = s.run_id
+CREATE FUNCTION input_of(p_step uuid, p_fence bigint, p_of uuid) RETURNS TABLE (input jsonb, input_blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT o.input, o.input_blob FROM step s, step o WHERE s.step_id = p_step AND s.fence = p_fence AND o.step_id = p_of AND o.run_id = s.run_id
 $$;
 
 -- purpose: insert barriers with their slots and deadlines; those that expect nothing, or need more than there can be, are returned to be decided at once
@@ -1942,7 +1942,7 @@ DECLARE
 BEGIN
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_steps) AS x(tenant_id uuid, step_id uuid, run_id uuid, fan_id uuid, idx int, round int, kind text, state text, node text, queue text, priority int, max_attempts int,
-      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms int, lease_ms int, start_within_ms bigint, total_ms bigint, chooses uuid[], holds boolean, uncollected boolean, adopt uuid)
+      counts boolean, waits int, feeds uuid[], sources uuid[], workflow text, workflow_version int, answers text, input jsonb, input_blob text, timeout_ms bigint, lease_ms bigint, start_within_ms bigint, total_ms bigint, chooses uuid[], holds boolean, uncollected boolean, adopt uuid)
   ), s AS (
     INSERT INTO step (tenant_id, step_id, run_id, fan_id, idx, round, kind, state, node, queue, priority, max_attempts, counts, waits, feeds, sources, workflow, workflow_version, answers, input, input_blob, timeout_ms, lease_ms, start_within_ms, total_ms, expires_at, chooses, holds, uncollected, created_at, updated_at)
     SELECT p.tenant_id, p.step_id, p.run_id, p.fan_id, coalesce(p.idx, 0), coalesce(p.round, 0), coalesce(p.kind, 'step'), p.state, p.node, p.queue, greatest(-100, least(100, coalesce(p.priority, 0) + p_priority)), coalesce(p.max_attempts, 4), coalesce(p.counts, false),
@@ -2023,7 +2023,7 @@ END $$;
 -- transition: step ready -> leased, its fence rises by one; a new attempt
 -- fenced by: nothing yet: it issues the fence
 -- locks: steps by id (skipping locked ones), then runs, then tasks
-CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_definitions text[], p_queues text[], p_steps uuid[], p_ttl_ms int, p_starting int) RETURNS SETOF leased
+CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_definitions text[], p_queues text[], p_steps uuid[], p_ttl_ms bigint, p_starting int) RETURNS SETOF leased
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -2067,7 +2067,7 @@ BEGIN
            CASE WHEN u.begins THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
   )
   SELECT 'granted', u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
-         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::int, u.input, u.input_blob, u.sources,
+         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
          CASE WHEN u.sources IS NOT NULL THEN (
            SELECT jsonb_agg((SELECT jsonb_build_object('b', x.body, 'h', encode(x.blob, 'hex')) FROM result x WHERE x.step_id = o.id AND x.tenant_id = u.tenant_id) ORDER BY o.n)
            FROM unnest(u.sources) WITH ORDINALITY o(id, n)) END
@@ -2311,7 +2311,7 @@ $$;
 -- transition: none
 -- fenced by: nothing: losing it costs nothing
 -- locks: the nodes' rows in key order
-CREATE FUNCTION note_durations(p_workflows text[], p_versions int[], p_nodes text[], p_means_ms int[], p_samples int[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION note_durations(p_workflows text[], p_versions int[], p_nodes text[], p_means_ms bigint[], p_samples bigint[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   INSERT INTO node_stat AS n (workflow, version, node, mean_ms, samples)
   SELECT x.w, x.v, x.n, x.m, x.s FROM unnest(p_workflows, p_versions, p_nodes, p_means_ms, p_samples) x(w, v, n, m, s) ORDER BY 1, 2, 3
   ON CONFLICT (workflow, version, node) DO UPDATE SET mean_ms = (n.mean_ms * 3 + excluded.mean_ms) / 4, samples = n.samples + excluded.samples, updated_at = clock()
@@ -2958,7 +2958,7 @@ END $$;
 -- transition: step leased -> running; attempt granted -> running
 -- fenced by: each step's own fence
 -- locks: steps by id (skipping what is being settled at this moment), never the run
-CREATE FUNCTION renew(p_worker uuid, p_steps uuid[], p_fences bigint[], p_begun boolean[], p_progress jsonb[], p_ttl_ms int) RETURNS TABLE (step_id uuid, verdict text)
+CREATE FUNCTION renew(p_worker uuid, p_steps uuid[], p_fences bigint[], p_begun boolean[], p_progress jsonb[], p_ttl_ms bigint) RETURNS TABLE (step_id uuid, verdict text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE

@@ -1,0 +1,173 @@
+"""The child's side of an isolated step: runs steps one after the other, in its main thread, until the pipe closes.
+
+A thread of its own reads the pipe, so that a step learns that it should stop while its code runs. Only JSON and words
+go back: an object of user code that can be sent can't always be received.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import signal
+import threading
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Final
+from uuid import UUID
+
+from stanchion.authority.leases import Lease, Leases, Reach
+from stanchion.contracts import limits, payload
+from stanchion.db.engine import Database
+from stanchion.errors import LeaseLost
+from stanchion.runtime.clock import pause
+from stanchion.sdk.reading import arguments_of
+from stanchion.workflow.codec import Encoded
+
+from .attempt import Attempt
+from .catalogue import Catalogue
+from .executor import described
+from .patience import Patience
+
+WATCH_SECONDS: Final = 0.5
+"""How often it is looked whether the worker lives, and whether there is progress to tell."""
+
+
+def serve(pipe: Connection, targets: Sequence[str], database_url: str, parent: int) -> None:
+    """Run until the pipe closes or the worker ends, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    child = Child(pipe, parent)
+    catalogue = Catalogue.load(targets)
+    database = Database(database_url, name="step process", pool_size=1, overflow=1)
+    while (lease := child.next_lease()) is not None:
+        child.run(lease, catalogue, database)
+
+
+Key = tuple[UUID, int]
+
+
+def key_of(lease: Lease) -> Key:
+    """What tells an attempt from all others: a word that crosses with its end must not reach the next one."""
+    return lease.step_id, lease.fence
+
+
+class Child:
+    """The pipe, and the attempt that runs."""
+
+    def __init__(self, pipe: Connection, parent: int) -> None:
+        self.pipe = pipe
+        self.parent = parent
+        self.attempt: Attempt | None = None
+        self._leases: queue.SimpleQueue[Lease | None] = queue.SimpleQueue()
+        self._stop: Key | None = None  # asked for, maybe before the attempt was there
+        self._lock = threading.RLock()
+        threading.Thread(target=self._read, name="read", daemon=True).start()
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+
+    def next_lease(self) -> Lease | None:
+        """The next step to run; None at the end."""
+        return self._leases.get()
+
+    def run(self, lease: Lease, catalogue: Catalogue, database: Database) -> None:
+        """Run one step and answer."""
+        self._send("began", None)
+        try:
+            step, node = catalogue.find(lease.workflow, lease.workflow_version, lease.node)
+            attempt = Attempt(lease, step, node)
+            self._begin(attempt)
+            leases = Leases(database, lease.step_id, Reach(None, [], []), 0)
+            # the worker judges how long the lease can be trusted, and kills this process when it can't
+            ask = Patience(attempt, on_the_loop_seconds=float("inf"))
+            arguments = step.codec.decode_args(**arguments_of(leases, lease, node, ask))
+            value = step.fn(attempt.context, **arguments)
+            if asyncio.iscoroutine(value):
+                value = asyncio.run(self._cancellable(value))
+            answer = "returned", _checked(step.codec.encode_result(value), lease.node)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is this attempt's outcome
+            answer = self._judged(error, lease, catalogue)
+        self._end()
+        self._send(*answer)
+
+    def _judged(self, error: BaseException, lease: Lease, catalogue: Catalogue) -> tuple[str, Any]:
+        stop = self.attempt.told() if self.attempt is not None else None
+        if isinstance(error, LeaseLost) or (isinstance(error, asyncio.CancelledError) and stop is not None):
+            return "stopped", stop or str(error)
+        try:
+            step, _ = catalogue.find(lease.workflow, lease.workflow_version, lease.node)
+            final = not step.retryable(error)
+        except LookupError:
+            final = False
+        return "raised", (described(error), final)
+
+    # --- being told to stop ---
+
+    def _begin(self, attempt: Attempt) -> None:
+        with self._lock:
+            self.attempt = attempt
+            attempt.begin()
+            if self._stop == key_of(attempt.lease):
+                attempt.stop("cancelled")
+
+    def _end(self) -> None:
+        with self._lock:
+            self.attempt = None
+
+    async def _cancellable(self, value: Coroutine[Any, Any, Any]) -> Any:
+        loop, me = asyncio.get_running_loop(), asyncio.current_task()
+        attempt = self.attempt
+        assert me is not None
+        assert attempt is not None
+
+        def interrupt() -> None:
+            loop.call_soon_threadsafe(me.cancel)
+
+        attempt.on_stop = interrupt
+        if attempt.stop_reason is not None:
+            me.cancel()
+        try:
+            return await value
+        finally:
+            attempt.on_stop = None
+
+    # --- threads ---
+
+    def _read(self) -> None:
+        while True:
+            try:
+                kind, value = self.pipe.recv()
+            except (EOFError, OSError):
+                self._leases.put(None)
+                return
+            if kind == "run":
+                self._leases.put(value)
+                continue
+            with self._lock:
+                self._stop = value
+                attempt = self.attempt
+            if attempt is not None and value == key_of(attempt.lease):
+                attempt.stop("cancelled")
+
+    def _watch(self) -> None:
+        """The pipe's end is not enough while user code runs: look for the worker itself. And tell how far the step is."""
+        told: Any = None
+        while os.getppid() == self.parent:
+            pause(WATCH_SECONDS)
+            with self._lock:  # until it is sent: what is told after the end would be taken for the next step's
+                progress = self.attempt.context.take_progress() if self.attempt is not None else None
+                if progress is not None and progress is not told:
+                    self._send("progress", progress)
+            told = progress
+        os._exit(0)
+
+    def _send(self, kind: str, value: Any) -> None:
+        with self._lock, suppress(OSError):  # the worker is gone, or about to kill this process
+            self.pipe.send((kind, value))
+
+
+def _checked(encoded: Encoded, node: str) -> Encoded:
+    """A value too large to be stored is not worth the way: refused here."""
+    for part in ("value", "input", "items"):
+        if (value := getattr(encoded, part, None)) is not None:
+            payload.check_size(payload.size(value), limits.BLOB_BYTES, f"what {node} returned")
+    return encoded

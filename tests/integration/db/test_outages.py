@@ -1,0 +1,169 @@
+"""While the database is away an attempt waits, or goes back: what it needs from the database never costs it anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kit.crew import crew
+from kit.engine import Engine
+from kit.flows import result, single
+from kit.proxy import TcpProxy
+from sqlalchemy.engine import make_url
+
+from services.workers.patience import Patience
+from stanchion.db.engine import Database
+from stanchion.errors import Unavailable
+from stanchion.workflow import Ctx, Results, Workflow
+
+
+@pytest.fixture
+def line(engine: Engine) -> Iterator[TcpProxy]:
+    """What the worker reaches the database through."""
+    url = make_url(engine.worker_database.engine.url)
+    assert url.host is not None
+    assert url.port is not None
+    with TcpProxy((url.host, url.port)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def reached(engine: Engine, line: TcpProxy) -> Iterator[Database]:
+    """The database as the worker reaches it."""
+    url = engine.worker_database.engine.url.set(host="127.0.0.1", port=line.port)
+    database = Database(url.render_as_string(hide_password=False), name="cut off")
+    yield database
+    database.close()
+
+
+class Gate:
+    """Cuts the line from inside a step, at the place that is tested."""
+
+    def __init__(self) -> None:
+        self.line: TcpProxy | None = None
+        self.calls = 0
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls == 1 and self.line is not None:
+            self.line.cut()
+
+
+def joined(gate: Gate, large: bool, on_the_loop: bool) -> Workflow:
+    wf = Workflow("joined")
+
+    @wf.step()
+    def plan(ctx: Ctx) -> list[str]:
+        return ["a", "b"]
+
+    @wf.step(after=plan, each=True)
+    def visit(ctx: Ctx, item: str) -> str:
+        return item
+
+    def gather(ctx: Ctx, pages: Results[str]) -> str:
+        if not large:
+            gate()
+        found = "".join(pages)
+        if large:
+            gate()
+        return found * (100_000 if large else 1)
+
+    async def gather_async(ctx: Ctx, pages: Results[str]) -> str:
+        return gather(ctx, pages)
+
+    gather_async.__name__ = "gather"
+    wf.step(after=visit, join="all")(gather_async if on_the_loop else gather)
+    return wf
+
+
+def up_to_the_join(engine: Engine, workflow: Workflow) -> Any:
+    task = engine.submit(workflow)
+    hand = engine.worker()
+    hand.finish(hand.take("plan")[0], ["a", "b"])
+    engine.expand()
+    for lease in hand.take("visit"):
+        hand.finish(lease, lease.input)
+    return task
+
+
+def back(worker: Any, line: TcpProxy, eventually: Any) -> None:
+    """The foreman finds out that nobody answers; then somebody does."""
+    eventually(lambda: _away(worker))
+    line.heal()
+
+
+def _away(worker: Any) -> bool:
+    try:
+        worker.leases.find_ready(0, 1)
+    except Unavailable:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["reading", "storing"])
+def test_it_waits(engine: Engine, line: TcpProxy, reached: Database, eventually: Any, large: bool) -> None:
+    """Results that are read, and a large result that is stored, wait for the database; one attempt is all it takes."""
+    gate = Gate()
+    task = up_to_the_join(engine, joined(gate, large, False))
+    with crew(engine, database=reached) as worker:
+        gate.line = line
+        worker.work(lambda: gate.calls == 1)
+        back(worker, line, eventually)
+        worker.work(lambda: engine.task(task)[0] == "completed")
+    assert gate.calls == 1
+    assert engine.all(
+        "SELECT a.state FROM stanchion.attempt a JOIN stanchion.step s USING (step_id) WHERE s.node = 'gather'"
+    ) == ["succeeded"]
+
+
+@pytest.mark.parametrize("on_the_loop", [False, True], ids=["untrusted", "on the loop"])
+def test_it_goes_back(engine: Engine, line: TcpProxy, reached: Database, eventually: Any, on_the_loop: bool) -> None:
+    """When its lease can't be trusted any longer, or when it would hold up the event loop, it is given back: the next
+    attempt is still the first one."""
+    gate = Gate()
+    task = up_to_the_join(engine, joined(gate, False, on_the_loop))
+    with crew(engine, database=reached, ttl_ms=30_000 if on_the_loop else 1_000) as worker:
+        gate.line = line
+        worker.work(lambda: gate.calls == 1)
+
+        def stopped() -> bool:
+            worker.keeper.guard_once()
+            return bool(worker.slots.finished)
+
+        eventually(stopped, 20)
+        back(worker, line, eventually)
+        worker.work(lambda: engine.task(task)[0] == "completed")
+    assert result(engine, "gather") == "ab"
+    assert engine.one("SELECT attempts FROM stanchion.step WHERE node = 'gather'") == (1,)
+    states = "SELECT a.state FROM stanchion.attempt a JOIN stanchion.step s USING (step_id) WHERE s.node = 'gather' ORDER BY a.fence"
+    assert engine.all(states) == ["released", "succeeded"]
+
+
+def test_what_user_code_finds_unavailable_counts(engine: Engine) -> None:
+    """An Unavailable that a step raises by itself is an error of that step."""
+    wf = Workflow("own")
+
+    @wf.step(retries=0)
+    def only(ctx: Ctx) -> int:
+        raise Unavailable("E-NET-01", "some service is away")
+
+    task = engine.submit(wf)
+    with crew(engine) as worker:
+        worker.work(lambda: engine.states(task) == {"failed": 1})
+
+
+def test_a_statement_that_is_always_too_slow(engine: Engine) -> None:
+    """The database is there, and will not be faster: after four tries that is an error as any other."""
+    engine.submit(single("slow"))
+    worker = engine.worker()
+    (lease,) = worker.take()
+    calls = []
+
+    def slow() -> None:
+        calls.append(1)
+        raise Unavailable("E-DB-05", "canceling statement due to statement timeout")
+
+    with pytest.raises(Unavailable, match="E-DB-05"):
+        Patience(worker.attempt(lease))(slow)
+    assert len(calls) == 4
