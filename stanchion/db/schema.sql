@@ -464,6 +464,7 @@ CREATE TABLE stanchion.worker (
 	pid INTEGER NOT NULL,
 	queues TEXT[] NOT NULL,
 	workflows TEXT[] NOT NULL,
+	tenants UUID[],
 	slots INTEGER NOT NULL,
 	running INTEGER DEFAULT '0' NOT NULL,
 	state TEXT NOT NULL,
@@ -1245,12 +1246,12 @@ BEGIN
   IF b.kind = 'gather' AND v_all AND NOT b.closed AND v_verdict <> 'wait' THEN o_after := o_after || close_barrier(b); END IF;
 END $$;
 
--- purpose: ask a worker to stop leasing and end after what it runs
+-- purpose: ask a worker to stop leasing and end after what it runs; a tenant asks only one that serves nobody else
 -- transition: none
 -- fenced by: nothing
 -- locks: the worker's row
-CREATE FUNCTION drain_worker(p_worker uuid) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' RETURNING true
+CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]) RETURNING true
 $$;
 
 -- purpose: drop months of events that are over for so long and that no run refers to any more; runs go first, with remove_history
@@ -3521,16 +3522,16 @@ $$;
 -- transition: none
 -- fenced by: nothing: presence is information, leases are the law
 -- locks: the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
-CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz, p_tenants uuid[]) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND w.state = 'active' AND w.seen_at > v_now - interval '30 s' AND w.queues @> p_queues AND w.workflows @> p_workflows);
   v_drain boolean;
 BEGIN
-  INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at)
-  VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now)
+  INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at, tenants)
+  VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now, p_tenants)
   ON CONFLICT (worker_id) DO UPDATE SET queues = p_queues, workflows = p_workflows, slots = p_slots, running = p_running, state = p_state,
-    clock_offset_ms = greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, seen_at = v_now
+    clock_offset_ms = greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, seen_at = v_now, tenants = p_tenants
   RETURNING w.drain_requested INTO v_drain;
   IF p_state = 'active' AND NOT v_known THEN
     -- it is new, or was away: what waited for one like it is offered now
