@@ -86,6 +86,7 @@ LogEvent = Literal[
     "relay.partition_taken",  # this relay publishes a partition now
     "relay.partition_lost",  # another relay does
     "relay.batch_sent",  # rows were acknowledged by the broker and deleted
+    "relay.topic_failed",  # a topic can't be made or reached: its messages wait, or are parked when it is refused
     "relay.parked",  # a row that the broker refuses was put aside
     # --- workers ---
     "worker.registered",  # workflows and queues that a worker serves
