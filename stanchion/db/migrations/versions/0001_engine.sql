@@ -2892,6 +2892,28 @@ BEGIN
   RETURN v_n;
 END $$;
 
+-- purpose: remove parked messages that are too old, and of each owner (a tenant, or nobody) the oldest beyond so many rows or bytes
+-- transition: none
+-- fenced by: nothing: a redrive that runs goes on with what is left
+-- locks: the rows (skipping locked ones: somebody sends them again)
+CREATE FUNCTION remove_dead_letters(p_older interval, p_rows int, p_bytes bigint, p_limit int) RETURNS TABLE (expired int, crowded int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_before timestamptz := clock() - p_older;
+BEGIN
+  RETURN QUERY
+  WITH sized AS (
+    SELECT d.dead_letter_id, d.at, row_number() OVER newest AS place,
+      sum(coalesce(octet_length(d.key), 0) + coalesce(octet_length(d.value), 0) + pg_column_size(d.headers) + octet_length(d.reason)) OVER newest AS bytes
+    FROM dead_letter d WINDOW newest AS (PARTITION BY d.tenant_id ORDER BY d.dead_letter_id DESC ROWS UNBOUNDED PRECEDING)
+  ), gone AS (
+    DELETE FROM dead_letter x WHERE x.dead_letter_id IN (
+      SELECT y.dead_letter_id FROM dead_letter y JOIN sized s USING (dead_letter_id) WHERE s.at < v_before OR s.place > p_rows OR s.bytes > p_bytes
+      ORDER BY y.dead_letter_id LIMIT p_limit FOR UPDATE OF y SKIP LOCKED)
+    RETURNING x.at < v_before AS old
+  )
+  SELECT (count(*) FILTER (WHERE g.old))::int, (count(*) FILTER (WHERE NOT g.old))::int FROM gone g;
+END $$;
+
 -- purpose: remove tasks that ended so long ago, with their runs, steps, attempts and joins; their payloads went before, their events go with their month
 -- transition: none
 -- fenced by: the task's state, looked at under its lock, and its payload being gone
@@ -2953,6 +2975,22 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
   RETURN cardinality(v_tasks);
+END $$;
+
+-- purpose: forget workers that ended, or that fell silent, so long ago
+-- transition: none
+-- fenced by: nothing: presence is information, and one that reports again is there again
+-- locks: the workers' rows (skipping locked ones)
+CREATE FUNCTION remove_workers(p_gone interval, p_silent interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_n int;
+BEGIN
+  DELETE FROM worker w WHERE w.worker_id IN (
+    SELECT x.worker_id FROM worker x WHERE x.seen_at < v_now - CASE x.state WHEN 'gone' THEN p_gone ELSE p_silent END
+    ORDER BY x.worker_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
 END $$;
 
 -- purpose: the heartbeat of one worker: renew all its leases, record which steps have started, learn which are lost or cancelled
@@ -4295,6 +4333,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.rele
 
 GRANT EXECUTE ON FUNCTION stanchion.release_redrive TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_dead_letters'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_dead_letters TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_history TO stanchion_maintenance;
@@ -4306,6 +4348,10 @@ GRANT EXECUTE ON FUNCTION stanchion.remove_orphans TO stanchion_maintenance;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_payloads'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_payloads TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_workers'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_workers TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.renew'::regproc::oid::regprocedure); END $$;
 
