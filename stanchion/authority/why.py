@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, any_, func, select
 
 from stanchion.contracts import ids
+from stanchion.contracts.failures import told
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
@@ -330,7 +331,7 @@ class _Look:
             .order_by(_ATTEMPT.fence.desc())
             .limit(1)
         ).scalar()
-        what = error.get("what") if isinstance(error, dict) else None
+        what = told(error)
         task = ids.public(ids.TASK, run["task_id"])
         text = f"it failed{f': {what}' if what else ''}"
         if run["state"] not in ("created", "running"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stanchion.contracts import ids
+from stanchion.contracts.failures import cause_of
 
 from .queries import BARRIER, Row
 from .why_codes import Reason
@@ -26,9 +27,10 @@ def ended(task: Row, run: Row) -> list[Reason]:
     if run["state"] not in ("failed", "cancelled"):
         return []
     what = run["reason"].get("what") if isinstance(run["reason"], dict) else None
+    cause = cause_of(run["reason"])
     current = task["run_id"] == run["run_id"]
     fix = (f"stanchion task retry {ids.public(ids.TASK, task['task_id'])}",) if current else ()
-    text = f"it is {run['state']}{f': {what}' if what else ''}"
+    text = f"it is {run['state']}{f': {what}' if what else ''}{f': {cause}' if cause else ''}"
     return [Reason("W-ENDED", text, run["ended_at"], fix=fix, details={"reason": run["reason"]})]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from stanchion.cli.command import verb
+from stanchion.cli.ink import for_people
 from stanchion.cli.session import Session
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class _Talk:
         if self._session.quiet:
             return
         with self._lock:
-            sys.stderr.write(line + "\n")
+            sys.stderr.write(for_people(line) + "\n")
             sys.stderr.flush()
 
 
