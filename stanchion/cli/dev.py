@@ -15,6 +15,7 @@ import click
 from stanchion.cli.command import verb
 from stanchion.cli.ink import for_people
 from stanchion.cli.session import Session
+from stanchion.cli.spans import Span
 
 if TYPE_CHECKING:
     from stanchion.cli.stack import Stack
@@ -35,7 +36,7 @@ _RELOAD_LOOK_SECONDS: Final = 0.5
 @click.argument("targets", nargs=-1)
 @click.option("--workers", type=click.IntRange(0, 64), default=1, show_default=True, help="How many worker processes.")
 @click.option("--slots", type=click.IntRange(1, 1_000), help="Steps that one worker runs at a time.")
-@click.option("--lease-seconds", type=click.FloatRange(2, 3_600), help="How long a worker's hold on a step lasts.")
+@click.option("--lease-seconds", type=Span(2, 3_600), metavar="TIME", help="How long a worker's hold on a step lasts.")
 @click.option("--port", type=click.IntRange(1, 65_535), help="Of the API; default: as the last time.")
 @click.option(
     "--kafka", type=click.Choice(["tansu", "apache", "apache-3"]), default="tansu", help="Which broker to embed."
