@@ -42,7 +42,7 @@ _RELOAD_LOOK_SECONDS: Final = 0.5
     "--kafka", type=click.Choice(["tansu", "apache", "apache-3"]), default="tansu", help="Which broker to embed."
 )
 @click.option("--root", type=click.Path(path_type=Path), help="Data, logs, addresses; default: .stanchion/dev.")
-@click.option("--no-reload", is_flag=True, help="Leave workers alone when the code of a target changes.")
+@click.option("--no-reload", is_flag=True, help="Leave workers alone when a target, or what it imports, changes.")
 def dev(session: Session, targets: tuple[str, ...], root: Path | None, no_reload: bool, **options: Any) -> int:
     """Run everything on this machine: PostgreSQL, a Kafka broker, Valkey, and all services with your workflows.
 

@@ -17,7 +17,7 @@ def span_of(text: str, unit: str = "s") -> float | None:
     return None if match is None else float(match[1]) * UNITS[match[2] or unit]
 
 
-class Span(click.ParamType):
+class Span(click.ParamType[float]):
     """A length of time as an option's value: seconds, from `least` to `most`."""
 
     name = "span"

@@ -19,6 +19,7 @@ _VALUES_CHECKED: Final = 10_000
 _REFERENCES: Final = 32  # from one definition to the next, before a value is looked at
 _NAMES_SHOWN: Final = 5
 
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
