@@ -47,6 +47,17 @@ def lease(row: Row) -> Reason:
     return Reason("W-RUNNING", f"{worker} holds {steps}", row["since"], row["until"], details=details)
 
 
+def planning(row: Row, run: Row) -> Reason:
+    """A fan-out whose children are not all there."""
+    if not row["late"]:
+        text = f"the children of {row['node']} are to be made"
+        return Reason("W-PLANNING", text, row["since"], fix=("stanchion doctor",))
+    task, run_id = ids.public(ids.TASK, run["task_id"]), run["run_id"]
+    text = f"the next children of {row['node']} are overdue: no orchestrator runs, or it fails on this run"
+    fix = ("stanchion doctor", f"look for {run_id} in the orchestrator's log", f"stanchion task cancel {task}")
+    return Reason("W-STALLED", text, row["since"], fix=fix)
+
+
 def barrier(row: Row, run: Row) -> Reason:
     """What a barrier waits for."""
     barrier_id = ids.public(BARRIER, row["barrier_id"])

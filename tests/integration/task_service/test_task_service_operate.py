@@ -307,6 +307,48 @@ class TestWhy:
         hand.complete(hand.lease_of(made), lambda lease: [1, 2])
         assert "W-PLANNING" in codes(api.get(f"/v1/tasks/{made['task_id']}/why"))
 
+    def test_a_fan_out_that_nobody_plans_does_not_pass_by_itself(
+        self, api: Api, hand: Hand, look: psycopg.Connection[Any]
+    ) -> None:
+        """A minute after it was due the orchestrator is at fault: where to look, and how to end it."""
+        made = api.submit("fan", {"count": 2})
+        hand.complete(hand.lease_of(made), lambda lease: [1, 2])
+        look.execute(
+            "UPDATE stanchion.timer SET due_at = due_at - interval '2 min' WHERE kind = 'expand' AND run_id = %s",
+            (uuid_of(made["run_id"]),),
+        )
+        reason = reason_of(api.get(f"/v1/tasks/{made['task_id']}/why"), "W-STALLED")
+        assert reason["by_itself"] is False
+        assert made["task_id"] in reason["fix"][-1]
+
+    def test_what_is_offered_and_never_taken_does_not_pass_by_itself(
+        self, api: Api, hand: Hand, look: psycopg.Connection[Any]
+    ) -> None:
+        """While slots are free; with all of them busy it is a queue."""
+        made = api.submit("single", {"x": 1})
+        look.execute(
+            "UPDATE stanchion.ready SET offers = 5, offered_at = stanchion.clock() WHERE step_id IN"
+            " (SELECT step_id FROM stanchion.step WHERE run_id = %s)",
+            (uuid_of(made["run_id"]),),
+        )
+        for running, code in ((3, "W-UNTAKEN"), (8, "W-QUEUE")):
+            _seen_as(hand.leases, "hand", running)
+            why = api.get(f"/v1/tasks/{made['task_id']}/why")
+            assert codes(why) == [code]
+        look.execute("UPDATE stanchion.ready SET offers = 1")
+
+    def test_a_worker_of_other_tenants_serves_nobody_here(
+        self, hand: Hand, database: Database, make_api: Callable[..., Api]
+    ) -> None:
+        """Although it has the workflow and the queue."""
+        mine = make_api("kappa")
+        made = mine.submit("single", {"x": 1})
+        _seen_as(hand.leases, "hand", state="gone")
+        reach = Reach([Keys(database).create_tenant("lambda")], hand.leases.reach.definitions, hand.leases.reach.queues)
+        _seen_as(Leases(hand.worker_db, new_id(), reach, 30_000), "of-lambda")
+        assert codes(mine.get(f"/v1/tasks/{made['task_id']}/why")) == ["W-WORKER"]
+        _seen(hand)
+
     def test_what_ended_badly_says_why_and_how_to_go_on(self, api: Api, hand: Hand) -> None:
         """The reason, and retry; what ended well has no reasons."""
         made = api.submit("single", {"x": 1})
@@ -448,8 +490,8 @@ def _seen(hand: Hand) -> bool:
     return _seen_as(hand.leases, "hand")
 
 
-def _seen_as(leases: Leases, name: str) -> bool:
-    return leases.seen(name=name, host="here", pid=1, slots=8, running=0, state="active", clock=datetime.now(UTC))
+def _seen_as(leases: Leases, name: str, running: int = 0, state: str = "active") -> bool:
+    return leases.seen(name=name, host="here", pid=1, slots=8, running=running, state=state, clock=datetime.now(UTC))
 
 
 def _events(api: Api, path: str) -> list[Any]:
