@@ -321,6 +321,7 @@ E-AUTH-02 | 401 | unknown or revoked key | The key is unknown, expired or revoke
 E-AUTH-03 | 403 | not allowed | The key or role has no right to this. | Ask for a key with the scope that is named.
 E-AUTH-04 | 403 | bad signature | The signature of a Kafka command does not match its content. | Sign with the key that is registered under this key id.
 E-AUTH-05 | 403 | tenant not allowed | This tenant may not send commands here. | Add the tenant to the configured list.
+E-AUTH-06 | 403 | signature out of time | A signed command is too old, or of the future; an old one could be a replay. | Sign it anew; set the clock of the sender.
 E-FIND-01 | 404 | not found | There is no such thing in this tenant. | Check the id and the tenant.
 E-CONFLICT-01 | 409 | conflict | The state of the thing does not allow this, or it changed meanwhile. | Read it again and decide anew.
 E-LEASE-01 | 409 | lease lost | The write came with a fence that is not the current one; it was refused and recorded. | Use a longer lease, and keep blocking code off the event loop.

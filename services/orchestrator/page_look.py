@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from stanchion.contracts import ids
+from stanchion.contracts.failures import told
 
 SHAPES: Final[dict[str, str]] = {
     # steps
@@ -123,9 +124,4 @@ def error_text(error: Any) -> str:
     """What an error says, bounded: code, what and why, then the same of the error behind it."""
     if not error:
         return ""
-    if not isinstance(error, dict):
-        return str(error)[:300]
-    parts = [str(error.get(name)) for name in ("code", "what", "why") if error.get(name)]
-    if isinstance(error.get("error"), dict):
-        parts += [str(error["error"].get(name)) for name in ("code", "what") if error["error"].get(name)]
-    return (" · ".join(parts) or str(error))[:400]
+    return told(error, joint=" · ") or str(error)[:300]

@@ -11,7 +11,7 @@ from stanchion.contracts.topics import PARTITIONS, PARTITIONS_EMBEDDED
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
 from stanchion.runtime.hints import Hints
-from stanchion.runtime.http import HttpServer, health_app
+from stanchion.runtime.http import HttpServer, health_app, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
 from stanchion.telemetry import metrics
@@ -59,7 +59,6 @@ def build(argv: Sequence[str]) -> Service:
     service.add_loop("lag", measure, busy_wait=5.0, idle_wait=5.0)
     if settings.http_port is not None:
         checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": producer.check}
-        service.add(
-            HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE)
-        )
+        app = health_app(checks, with_metrics=is_loopback(settings.http_host))
+        service.add(HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
     return service

@@ -8,26 +8,24 @@ is a duplicate, which readers drop by its message id.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
 from stanchion.authority.outbox import Outbox, Row
-from stanchion.bus.admin import ensure_topics
 from stanchion.bus.messages import Message
 from stanchion.bus.producer import Producer
 from stanchion.contracts.envelope import Envelope
-from stanchion.contracts.topics import ALL, DEAD_LETTER_SUFFIX, TopicSpec, queue_of, worker_specs
-from stanchion.errors import Rejected, Unavailable
+from stanchion.errors import Rejected, StanchionError, Unavailable
 from stanchion.runtime import failpoints
 from stanchion.runtime.clock import monotonic
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
 
+from .topic_care import TopicCare
+
 log = get_logger()
 
 SOURCE: Final = "stanchion/outbox-relay"
-ENSURE_SECONDS: Final = 2.0
 READ = failpoints.declare("relay.read", "messages were read from the outbox, none is sent")
 SENT = failpoints.declare("relay.sent", "the broker acknowledged messages that still stand in the outbox")
 
@@ -42,11 +40,10 @@ class Publisher:
         self.producer = producer
         self.batch = batch
         self.renew_seconds = renew_seconds
-        self.topic_partitions = topic_partitions
+        self.topics = TopicCare(producer.settings, topic_partitions)
         self._fences: dict[int, int] = {}
         self._claimed_at = 0.0
         self._tenants: dict[UUID, str] = {}
-        self._topics: set[str] = set()
 
     def run_once(self) -> bool:
         """Keep the partitions, publish what they hold."""
@@ -58,8 +55,10 @@ class Publisher:
         if not rows:
             return False
         failpoints.hit(READ)
-        self._ensure_topics(rows)
-        sent = self._publish(rows)
+        ready, parked = self._sort_out(rows)
+        if not ready:  # what waits for its topic must not make this loop spin, nor back off from what comes next
+            return parked > 0
+        sent = self._publish(ready)
         failpoints.hit(SENT)
         if sent:
             self.outbox.delete(self._fences, sent)
@@ -79,6 +78,35 @@ class Publisher:
         self._claimed_at = started
         metrics.relay_partitions.set(len(held))
 
+    def _sort_out(self, rows: Sequence[Row]) -> tuple[list[Row], int]:
+        """(rows that can be sent now, how many were parked).
+
+        A row whose topic is refused for good is parked; behind one whose topic can't be had now its partition waits.
+        """
+        faults = self.topics.faults(row.topic for row in rows)
+        if not faults:
+            return list(rows), 0
+        ready: list[Row] = []
+        waiting: set[int] = set()
+        parked = 0
+        for row in rows:
+            fault = faults.get(row.topic)
+            if row.part in waiting:
+                continue
+            if fault is None:
+                ready.append(row)
+            elif isinstance(fault, Rejected):
+                self._park(row, fault)
+                parked += 1
+            else:
+                waiting.add(row.part)
+        return ready, parked
+
+    def _park(self, row: Row, error: StanchionError) -> None:
+        log.error("relay.parked", topic=row.topic, code=error.code, why=error.what)
+        self.outbox.park(row.id, error.code, error.what)
+        metrics.relay_parked.inc()
+
     def _publish(self, rows: Sequence[Row]) -> list[int]:
         self._name_tenants(rows)
         outcomes = self.producer.send_all([self._message(row) for row in rows])
@@ -90,12 +118,10 @@ class Publisher:
             if outcome is None and row.part not in stuck:
                 sent.append(row.id)
             elif isinstance(outcome, Rejected):
-                log.error("relay.parked", topic=row.topic, code=outcome.code, why=outcome.what)
-                self.outbox.park(row.id, outcome.code, outcome.what)
-                metrics.relay_parked.inc()
+                self._park(row, outcome)
             elif outcome is not None:
                 stuck.add(row.part)
-                self._topics.discard(row.topic)  # it may have gone with a broker that came back empty
+                self.topics.doubt(row.topic)
         if stuck and not sent:
             first = next(o for o in outcomes if o is not None)
             raise first if isinstance(first, Unavailable) else Unavailable("E-NET-04", str(first))
@@ -117,23 +143,3 @@ class Publisher:
     def _name_tenants(self, rows: Sequence[Row]) -> None:
         if unknown := {row.tenant_id for row in rows} - self._tenants.keys():
             self._tenants |= self.outbox.tenant_names(list(unknown))
-
-    def _ensure_topics(self, rows: Sequence[Row]) -> None:
-        """Before the first message to a topic, and after one that did not get through, see that the topic exists.
-
-        Queues are named by workflows: their topics come with their first offer.
-        """
-        missing = {row.topic for row in rows} - self._topics
-        if not missing:
-            return
-        specs = [spec for topic in sorted(missing) for spec in _specs_of(topic)]
-        if specs:
-            wanted = [replace(spec, partitions=self.topic_partitions) for spec in specs]
-            ensure_topics(self.producer.settings, wanted, timeout=ENSURE_SECONDS)
-        self._topics |= missing
-
-
-def _specs_of(topic: str) -> Sequence[TopicSpec]:
-    if queue := queue_of(topic):
-        return worker_specs(queue)
-    return [spec for spec in ALL if spec.name in (topic, topic + DEAD_LETTER_SUFFIX)]

@@ -83,14 +83,18 @@ async def principal_of(request: Request) -> Principal:
 Caller = Annotated[Principal, Depends(principal_of)]
 
 
-def needs(scope: str) -> dict[str, Any]:
-    """What a route is declared with so that only keys with this right reach it, and its documentation says so."""
-    assert scope in SCOPES, f"there is no right {scope}"
-    return {"dependencies": [Depends(_requires(scope))], "openapi_extra": {"x-right": scope}}
+def needs(scope: str, *, or_own: str | None = None) -> dict[str, Any]:
+    """What a route is declared with so that only keys with this right reach it, and its documentation says so.
+
+    With the right `or_own` a key reaches it too, and the route sees to it that it touches what is its tenant's alone.
+    """
+    assert {scope, or_own} <= {*SCOPES, None}, f"there is no right {scope} or {or_own}"
+    return {"dependencies": [Depends(_requires(scope, or_own))], "openapi_extra": {"x-right": scope}}
 
 
-def _requires(scope: str) -> Callable[..., Any]:
+def _requires(scope: str, or_own: str | None) -> Callable[..., Any]:
     async def require(principal: Caller) -> None:
-        principal.require(scope)
+        if or_own is None or or_own not in principal.scopes:
+            principal.require(scope)
 
     return require

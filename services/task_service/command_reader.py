@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Literal
 
 from stanchion.authority.dead_letters import Letter
@@ -17,10 +18,10 @@ from stanchion.bus.dead_letters import refuse_unreadable
 from stanchion.bus.messages import Record
 from stanchion.contracts import limits, payload
 from stanchion.contracts.commands import CancelTask, SubmitTask
-from stanchion.contracts.envelope import BadMessage, Envelope
+from stanchion.contracts.envelope import BadMessage, Envelope, format_time
 from stanchion.contracts.signing import KEY_ID_HEADER, read_signature, verify_envelope
 from stanchion.errors import NotAllowed, Rejected
-from stanchion.runtime.clock import monotonic
+from stanchion.runtime.clock import monotonic, utc_now
 
 Rights = Literal["trusted", "signed"]
 
@@ -64,6 +65,8 @@ class CommandReader:
             envelope = self._envelope(record)
             principal = self._principal(envelope, record.value or b"")
             asked = Asked(envelope, principal.tenant_id)
+            if self.rights == "signed":
+                _check_age(envelope)
             principal.require(COMMAND_RIGHTS[envelope.type])
             return Order(asked, principal, self._command(envelope, record.value))
         except Rejected as error:  # anything else is no verdict on the message
@@ -121,6 +124,18 @@ class CommandReader:
             # One answer for an unknown tenant, an unknown key and a revoked one: which it is, is nobody's business.
             raise NotAllowed("E-AUTH-04", "no such signing key is registered for this tenant", where=KEY_ID_HEADER)
         return found[0], Principal(tenant_id, tenant, key_id, found[1], kind="signing key")
+
+
+def _check_age(envelope: Envelope) -> None:
+    """Once its id is forgotten, whoever kept a signed command could have it done again as a new one."""
+    age = utc_now() - envelope.time
+    if age > timedelta(days=limits.SIGNED_DAYS):
+        what, why = "the command was signed too long ago", f"it may be {limits.SIGNED_DAYS:g} days old"
+    elif -age > timedelta(seconds=limits.SIGNED_AHEAD_SECONDS):
+        what, why = "the command was signed in the future", f"a clock may be {limits.SIGNED_AHEAD_SECONDS:g} s ahead"
+    else:
+        return
+    raise NotAllowed("E-AUTH-06", what, where="ce_time", why=f"{why}; ce_time is {format_time(envelope.time)}")
 
 
 def _check_key(key: bytes | None) -> None:

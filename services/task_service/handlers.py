@@ -129,6 +129,15 @@ class Handlers:
         self.tasks.open_barrier(principal.tenant_id, barrier_id, reason=reason, actor=principal.actor)
         self.hints.publish(RELAY)
 
+    def drain(self, principal: Principal, worker_id: UUID) -> None:
+        """Ask a worker to drain; raises NotFound, and NotAllowed E-AUTH-03 for one that serves other tenants too."""
+        if "worker.operate" in principal.scopes:
+            return self.tasks.drain(worker_id)
+        try:
+            self.tasks.drain(worker_id, principal.tenant_id)
+        except NotFound:  # there is none, or it is not this tenant's alone: which of the two is not for it to learn
+            principal.require("worker.operate")
+
     def _steps_to_reopen(self, principal: Principal, body: ReopenBody) -> tuple[list[UUID], bool]:
         by_node = body.task_id is not None and body.node is not None
         if (body.steps is not None) == by_node or (body.steps is not None and (body.task_id or body.node)):

@@ -42,12 +42,12 @@ class WorkflowView(View):
 
 
 class WorkerView(View):
-    """One worker; `running` counts the steps of this tenant that it holds."""
+    """One worker; `running` counts the steps of this tenant that it holds, `host` and `pid` need worker.operate."""
 
     worker_id: WorkerId
     name: str
-    host: str
-    pid: int
+    host: str | None
+    pid: int | None
     queues: list[str]
     workflows: list[str]
     slots: int

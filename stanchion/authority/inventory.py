@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import func, null, select, tuple_
 
 from stanchion.db import tables
 from stanchion.db.engine import Database
@@ -12,6 +13,9 @@ from stanchion.db.engine import Database
 from .queries import Row, missing, rows_of
 
 _WORKFLOW, _WORKER, _ATTEMPT = tables.workflow.c, tables.worker.c, tables.attempt.c
+
+HIDDEN: Final = ("host", "pid")
+"""What a tenant does not learn of a worker."""
 
 
 class Inventory:
@@ -41,19 +45,25 @@ class Inventory:
         return rows[0]
 
     def workers(
-        self, tenant_id: UUID, *, limit: int, before: UUID | None = None, state: str | None = None
+        self, tenant_id: UUID, *, of_all: bool, limit: int, before: UUID | None = None, state: str | None = None
     ) -> list[Row]:
-        """Workers, the newest first; `running` counts what they hold of this tenant."""
+        """Workers, the newest first; `running` counts what they hold of this tenant.
+
+        Unless `of_all`, those that serve this tenant, without where they run: a host is shared with others.
+        """
         held = (
             select(_ATTEMPT.worker_id, func.count().label("running"))
             .where(_ATTEMPT.ended_at.is_(None))
             .group_by(_ATTEMPT.worker_id)
             .subquery()
         )
-        columns = [column for column in _WORKER if column.name != "running"]
+        columns: list[Any] = [column for column in _WORKER if column.name not in ("running", "tenants", *HIDDEN)]
+        columns += [_WORKER[name] if of_all else null().label(name) for name in HIDDEN]
         found = select(*columns, func.coalesce(held.c.running, 0).label("running")).outerjoin(
             held, held.c.worker_id == _WORKER.worker_id
         )
+        if not of_all:
+            found = found.where(_WORKER.tenants.is_(None) | _WORKER.tenants.contains([tenant_id]))
         if before is not None:
             found = found.where(_WORKER.worker_id < before)
         if state is not None:

@@ -40,18 +40,21 @@ SCOPES: Final[dict[str, str]] = {
     "payload.read": "see inputs, results and the bytes of dead letters",
     "task.cancel": "cancel tasks",
     "task.operate": "pause, resume, retry, reopen steps, open barriers, redrive dead letters",
-    "worker.read": "see workers",
-    "worker.operate": "ask workers to drain; they serve every tenant",
-    "metrics.read": "read the metrics of processes",
+    "worker.read": "see the workers that serve one's own tenant, without host and pid",
+    "worker.operate": "ask any worker to drain, and see all of them; they serve other tenants too",
+    "metrics.read": "read the metrics of processes, which count for all tenants",
     "keys.manage": "create, list and revoke keys of one's own tenant, with at most one's own rights",
     "tenant.manage": "create tenants, and see what belongs to none",
 }
 """Every right there is, with what it allows."""
 
+ABOVE_TENANTS: Final = frozenset({"worker.operate", "metrics.read", "tenant.manage"})
+"""Rights that reach beyond the tenant of their key: only `platform` has them."""
+
 ROLES: Final[dict[str, tuple[str, ...]]] = {
     "viewer": ("task.read", "worker.read"),
     "operator": ("task.submit", "task.read", "payload.read", "task.cancel", "task.operate", "worker.read"),
-    "admin": tuple(scope for scope in SCOPES if scope != "tenant.manage"),
+    "admin": tuple(scope for scope in SCOPES if scope not in ABOVE_TENANTS),
     "platform": tuple(SCOPES),
 }
 """Bundles of rights by name; a key stores the rights, not the role, so a changed bundle changes no key."""

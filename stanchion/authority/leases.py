@@ -235,9 +235,11 @@ class Leases:
 
     def seen(self, *, name: str, host: str, pid: int, slots: int, running: int, state: str, clock: datetime) -> bool:
         """Report presence; True when somebody asked this worker to drain."""
+        reach = self.reach
+        serves, busy = (reach.queues, reach.definitions), (slots, running, state, clock)
         rows = self.database.read(
-            "SELECT stanchion.worker_seen(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-            (self.worker_id, name, host, pid, self.reach.queues, self.reach.definitions, slots, running, state, clock),
+            "SELECT stanchion.worker_seen(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (self.worker_id, name, host, pid, *serves, *busy, reach.tenants),
         )
         return bool(rows[0][0])
 

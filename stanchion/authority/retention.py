@@ -8,11 +8,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from stanchion.contracts import limits
 from stanchion.db.engine import Database
 from stanchion.errors import register_code
 
 MONTHS_AHEAD: Final = 2  # partitions that exist before their month begins
-INBOX_KEPT: Final = timedelta(days=30)  # longer than any broker keeps a message of ours
+INBOX_KEPT: Final = timedelta(days=limits.INBOX_DAYS)
 
 PAYLOAD_REMOVED: Final = register_code(
     "E-TASK-08",
@@ -57,6 +58,21 @@ class Retention:
     def trim_inbox(self, older: timedelta = INBOX_KEPT, limit: int = 10_000) -> int:
         """Forget messages that were applied longer ago; returns how many."""
         return self._count(self.database.call("maintain", "SELECT stanchion.trim_inbox(%s, %s)", (older, limit)))
+
+    def remove_dead_letters(self, older: timedelta, most: int, most_bytes: int, limit: int = 5_000) -> tuple[int, int]:
+        """Remove parked messages: (those parked longer ago, those beyond `most` or `most_bytes` of their owner)."""
+        rows = self.database.call(
+            "maintain",
+            "SELECT * FROM stanchion.remove_dead_letters(%s, %s, %s, %s)",
+            (older, most, most_bytes, limit),
+        )
+        return int(rows[0][0]), int(rows[0][1])
+
+    def remove_workers(self, gone: timedelta, silent: timedelta, limit: int = 1_000) -> int:
+        """Forget workers that ended, or fell silent, longer ago; returns how many."""
+        return self._count(
+            self.database.call("maintain", "SELECT stanchion.remove_workers(%s, %s, %s)", (gone, silent, limit))
+        )
 
     @staticmethod
     def _count(rows: list[tuple[int, ...]]) -> int:

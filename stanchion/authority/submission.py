@@ -15,6 +15,8 @@ from stanchion.contracts.ids import new_id
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 from stanchion.workflow import planner
+from stanchion.workflow.graph import Node
+from stanchion.workflow.schema_check import misfit
 
 from . import blobs
 from .workflows import Workflows
@@ -100,7 +102,7 @@ def _identity(command: SubmitTask, workflow: str) -> Any:
     return {"input": {}} | given | {"workflow": workflow}
 
 
-def _check_input(*, graph_name: str, roots: Sequence[Any], task_input: Any) -> None:
+def _check_input(*, graph_name: str, roots: Sequence[Node], task_input: Any) -> None:
     wanted = {p.name: p.required for n in roots for p in n.params if p.source == "input"}
     if not isinstance(task_input, dict):
         raise Unprocessable(
@@ -122,6 +124,25 @@ def _check_input(*, graph_name: str, roots: Sequence[Any], task_input: Any) -> N
             where="$.input",
             fix=f"send exactly: {', '.join(sorted(wanted)) or 'nothing'}",
         )
+    for node in roots:
+        _check_types(graph_name, node, task_input)
+
+
+def _check_types(graph_name: str, node: Node, task_input: dict[str, Any]) -> None:
+    """Raise Unprocessable E-TASK-02 for an argument that surely is of another type: its step would fail every time."""
+    fields, definitions = node.input_schema.get("properties") or {}, node.input_schema.get("$defs") or {}
+    for param in node.params:
+        if param.source != "input" or param.name not in task_input:
+            continue
+        found = misfit(task_input[param.name], fields.get(param.name), f"$.input.{param.name}", definitions)
+        if found is not None:
+            path, what = found
+            raise Unprocessable(
+                "E-TASK-02",
+                f"the input of {graph_name} does not fit: {path.removeprefix('$.input.')}: {what}",
+                where=path,
+                fix=f"stanchion workflow show {graph_name}",
+            )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, any_, func, select
 
 from stanchion.contracts import ids
+from stanchion.contracts.failures import told
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
@@ -20,6 +21,8 @@ from .why_codes import Reason
 
 WORKER_SEEN_SECONDS: Final = 30  # a worker that was silent for so long serves nobody
 LAG_SECONDS: Final = 5.0  # younger messages are on their way
+UNTAKEN_OFFERS: Final = 4  # after 5, 10 and 20 s a step was offered again: a worker with a free slot took it long ago
+STALLED_SECONDS: Final = 60  # a fan-out whose next chunk is due for so long is not planned any more
 SHOWN: Final = 20  # of one kind: 10,000 running children are one line
 COUNTED: Final = 10_000
 
@@ -32,7 +35,8 @@ _READY, _WORKER = tables.ready.c, tables.worker.c
 # By name: a column that a later release adds must not be asked of an earlier schema.
 _TASK_SHOWN = [_TASK[name] for name in ("task_id", "run_id", "state", "deadline_at")]
 _RUN_SHOWN = [
-    _RUN[name] for name in ("run_id", "task_id", "state", "outcome", "reason", "paused_at", "updated_at", "ended_at")
+    _RUN[name]
+    for name in ("run_id", "tenant_id", "task_id", "state", "outcome", "reason", "paused_at", "updated_at", "ended_at")
 ]
 _STEP_SHOWN = [_STEP[name] for name in ("step_id", "run_id", "fan_id", "node", "state", "waits", "holds", "updated_at")]
 _BARRIER_SHOWN = [
@@ -209,6 +213,7 @@ class _Look:
                 func.count().label("count"),
                 func.min(_READY.since).label("since"),
                 func.max(_READY.priority).label("priority"),
+                func.max(_READY.offers).label("offers"),
             )
             .select_from(tables.step.join(tables.ready, _READY.step_id == _STEP.step_id))
             .where(which)
@@ -216,14 +221,16 @@ class _Look:
             .limit(SHOWN)
         )
         starts = run["paused_at"] is None and run["state"] in ("created", "running")
-        return [self._ready_group(group) for group in groups] if starts else []
+        return [self._ready_group(run, group) for group in groups] if starts else []
 
-    def _ready_group(self, group: Row) -> Reason:
+    def _ready_group(self, run: Row, group: Row) -> Reason:
         definition = f"{group['workflow']}@{group['workflow_version']}"
         seen = _WORKER.seen_at > self.now - func.make_interval(0, 0, 0, 0, 0, 0, WORKER_SEEN_SECONDS)
         alive = (_WORKER.state == "active") & seen & _WORKER.queues.contains([group["queue"]])
-        both = select(func.count()).where(alive, _WORKER.workflows.contains([definition]))
-        workers = self.connection.execute(both).scalar() or 0
+        alive &= _WORKER.tenants.is_(None) | _WORKER.tenants.contains([run["tenant_id"]])
+        both = select(func.count(), func.sum(_WORKER.slots), func.sum(_WORKER.running))
+        row = self.connection.execute(both.where(alive, _WORKER.workflows.contains([definition]))).one()
+        workers, slots, running = (int(number or 0) for number in row)
         what = f"{group['count']} ready {'step' if group['count'] == 1 else 'steps'} in queue {group['queue']}"
         details = {"queue": group["queue"], "workflow": definition, "ready": group["count"], "workers": workers}
         if not workers:
@@ -232,6 +239,11 @@ class _Look:
             fix = (f"stanchion worker run <module with {group['workflow']}>", "stanchion worker list")
             return Reason("W-WORKER", f"no worker for {what}: {why}", group["since"], fix=fix, details=details)
         ahead = self._ahead(group)
+        if group["offers"] >= UNTAKEN_OFFERS and running < slots:
+            text = f"{what} were offered {group['offers']} times and not taken; {slots - running} of {slots} slots are free"
+            ways = ("stanchion doctor", "stanchion dead list", f"stanchion worker drain <one that serves {definition}>")
+            details |= {"offers": group["offers"], "free": slots - running}
+            return Reason("W-UNTAKEN", text, group["since"], fix=ways, details=details)
         text = f"{what}, {ahead:,}{'+' if ahead >= COUNTED else ''} before them; {workers} workers serve it"
         return Reason("W-QUEUE", text, group["since"], details=details | {"ahead": ahead})
 
@@ -283,20 +295,15 @@ class _Look:
 
     def _planning(self, run: Row, which: Any) -> list[Reason]:
         joined = tables.step.join(tables.timer, (_TIMER.target_id == _STEP.step_id) & (_TIMER.kind == "expand"))
+        late = self.now - func.make_interval(0, 0, 0, 0, 0, 0, STALLED_SECONDS)
+        since = func.min(_TIMER.due_at)
         found = self.rows(
-            select(_STEP.node, func.min(_TIMER.due_at).label("since"))
+            select(_STEP.node, since.label("since"), (since < late).label("late"))
             .select_from(joined)
             .where(which)
             .group_by(_STEP.node)
         )
-        if run["state"] == "cancelling":
-            return []
-        return [
-            Reason(
-                "W-PLANNING", f"the children of {row['node']} are to be made", row["since"], fix=("stanchion doctor",)
-            )
-            for row in found
-        ]
+        return [why_texts.planning(row, run) for row in found] if run["state"] != "cancelling" else []
 
     def _barriers(self, run: Row, which: Any) -> list[Reason]:
         """Joins that wait; of those with on_failed=hold what holds them.
@@ -330,7 +337,7 @@ class _Look:
             .order_by(_ATTEMPT.fence.desc())
             .limit(1)
         ).scalar()
-        what = error.get("what") if isinstance(error, dict) else None
+        what = told(error)
         task = ids.public(ids.TASK, run["task_id"])
         text = f"it failed{f': {what}' if what else ''}"
         if run["state"] not in ("created", "running"):

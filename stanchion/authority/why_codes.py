@@ -19,6 +19,8 @@ WHY: Final[dict[str, WhyInfo]] = {
     "W-ENDED": WhyInfo("It has ended without a result; what has ended stays ended until somebody retries it.", False),
     "W-PAUSED": WhyInfo("Somebody paused the run: nothing new of it is leased.", False),
     "W-WORKER": WhyInfo("Steps are ready, and no worker that was seen lately serves their queue and version.", False),
+    "W-UNTAKEN": WhyInfo("Steps are offered again and again, and workers with free slots don't take them.", False),
+    "W-STALLED": WhyInfo("The children of a fan-out should long be there: the orchestrator fails on them.", False),
     "W-HELD": WhyInfo("Failed children hold a join: it waits until they are reopened, or opened without.", False),
     "W-WINDING": WhyInfo("The run is ending: what has not started is cancelled, what runs gets its grace.", True),
     "W-LOST": WhyInfo("A lease has run out and was not taken back yet; the orchestrator does that.", True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stanchion.contracts import ids
+from stanchion.contracts.failures import cause_of
 
 from .queries import BARRIER, Row
 from .why_codes import Reason
@@ -26,9 +27,10 @@ def ended(task: Row, run: Row) -> list[Reason]:
     if run["state"] not in ("failed", "cancelled"):
         return []
     what = run["reason"].get("what") if isinstance(run["reason"], dict) else None
+    cause = cause_of(run["reason"])
     current = task["run_id"] == run["run_id"]
     fix = (f"stanchion task retry {ids.public(ids.TASK, task['task_id'])}",) if current else ()
-    text = f"it is {run['state']}{f': {what}' if what else ''}"
+    text = f"it is {run['state']}{f': {what}' if what else ''}{f': {cause}' if cause else ''}"
     return [Reason("W-ENDED", text, run["ended_at"], fix=fix, details={"reason": run["reason"]})]
 
 
@@ -43,6 +45,17 @@ def lease(row: Row) -> Reason:
             "W-LOST", text, row["since"], fix=("stanchion doctor",), details=details | {"lease": row["until"]}
         )
     return Reason("W-RUNNING", f"{worker} holds {steps}", row["since"], row["until"], details=details)
+
+
+def planning(row: Row, run: Row) -> Reason:
+    """A fan-out whose children are not all there."""
+    if not row["late"]:
+        text = f"the children of {row['node']} are to be made"
+        return Reason("W-PLANNING", text, row["since"], fix=("stanchion doctor",))
+    task, run_id = ids.public(ids.TASK, run["task_id"]), run["run_id"]
+    text = f"the next children of {row['node']} are overdue: no orchestrator runs, or it fails on this run"
+    fix = ("stanchion doctor", f"look for {run_id} in the orchestrator's log", f"stanchion task cancel {task}")
+    return Reason("W-STALLED", text, row["since"], fix=fix)
 
 
 def barrier(row: Row, run: Row) -> Reason:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from stanchion.bus.client import build_admin, translate
 from stanchion.bus.library import kafka_errors
 from stanchion.contracts.topics import TopicSpec
-from stanchion.errors import Rejected, Unavailable
+from stanchion.errors import NotAllowed, Rejected, StanchionError, Unavailable
 from stanchion.runtime.backoff import Backoff
 from stanchion.runtime.clock import Deadline, pause
 from stanchion.runtime.kafka_settings import KafkaSettings
@@ -19,6 +19,8 @@ R = TypeVar("R")
 
 # While brokers register with their controller, a replication factor that will be right is still refused.
 _PASSING = (kafka_errors.InvalidReplicationFactorError, kafka_errors.NotControllerError)
+# A rule of whoever runs the cluster; asking again changes nothing.
+_FORBIDDEN = (kafka_errors.PolicyViolationError,)
 
 log = get_logger()
 
@@ -61,13 +63,41 @@ def ensure_topics(bootstrap: str | KafkaSettings, specs: Sequence[TopicSpec], *,
     """
 
     def work(admin: Any) -> None:
-        missing = [spec for spec in specs if spec.name not in set(admin.list_topics())]
-        if missing:
-            _create(admin, missing)
+        if missing := _missing(admin, specs):
+            for error in _create(admin, missing).values():
+                raise error
             admin.wait_for_topics([spec.name for spec in missing])
 
     with_admin(bootstrap, work, timeout=timeout)
     log.info("bus.topics_ready", topics=len(specs))
+
+
+def ensure_each(settings: KafkaSettings, specs: Sequence[TopicSpec], *, timeout: float) -> dict[str, StanchionError]:
+    """The same for each topic by itself: those that can't be used now, and why; all others are ready.
+
+    Rejected: the broker will never make it so; anything else may pass. Raises like `ensure_topics` when the broker
+    can't be asked at all.
+    """
+
+    def work(admin: Any) -> dict[str, StanchionError]:
+        missing = _missing(admin, specs)
+        failed = _create(admin, missing) if missing else {}
+        made = [spec.name for spec in missing if spec.name not in failed]
+        try:
+            admin.wait_for_topics(made, timeout_ms=round(timeout * 1000))
+        except kafka_errors.KafkaTimeoutError as error:
+            late = {
+                name: Unavailable("E-NET-02", "the topic is not ready yet", where=name, why=str(error)) for name in made
+            }
+            return failed | late
+        return failed
+
+    return with_admin(settings, work, timeout=timeout)
+
+
+def _missing(admin: Any, specs: Sequence[TopicSpec]) -> list[TopicSpec]:
+    existing = set(admin.list_topics())
+    return [spec for spec in specs if spec.name not in existing]
 
 
 def missing_topics(bootstrap: str | KafkaSettings, names: Sequence[str], *, timeout: float = 10.0) -> list[str]:
@@ -76,7 +106,8 @@ def missing_topics(bootstrap: str | KafkaSettings, names: Sequence[str], *, time
     return [name for name in names if name not in existing]
 
 
-def _create(admin: Any, specs: Sequence[TopicSpec]) -> None:
+def _create(admin: Any, specs: Sequence[TopicSpec]) -> dict[str, StanchionError]:
+    """Create topics; returns for each that was not made why."""
     wanted = {
         spec.name: {
             "num_partitions": spec.partitions,
@@ -85,6 +116,7 @@ def _create(admin: Any, specs: Sequence[TopicSpec]) -> None:
         }
         for spec in specs
     }
+    failed: dict[str, StanchionError] = {}
     answer = admin.create_topics(wanted, raise_errors=False)
     for topic in answer["topics"]:
         error = kafka_errors.for_code(topic["error_code"])
@@ -92,5 +124,9 @@ def _create(admin: Any, specs: Sequence[TopicSpec]) -> None:
             continue
         text = f"{topic['name']}: {topic.get('error_message') or error.__name__}"
         if error in _PASSING:
-            raise Unavailable("E-NET-01", "the brokers are not ready to hold a new topic", why=text)
-        raise translate(error(text), topic["name"])
+            failed[topic["name"]] = Unavailable("E-NET-01", "the brokers are not ready to hold a new topic", why=text)
+        elif error in _FORBIDDEN:
+            failed[topic["name"]] = NotAllowed("E-NET-06", "the broker refuses", where=topic["name"], why=text)
+        else:
+            failed[topic["name"]] = translate(error(text), topic["name"])
+    return failed

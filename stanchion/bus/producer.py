@@ -95,7 +95,7 @@ class Producer:
         try:
             client = self._connected()
         except Exception as error:  # noqa: BLE001 - translated: the library raises more than its own errors
-            return [translate(error, self.settings.bootstrap)] * len(messages)
+            return [_passing(translate(error, self.settings.bootstrap))] * len(messages)
         flying: deque[tuple[int, Any, int]] = deque()
         held = 0
         failed_topics: dict[str, StanchionError] = {}
@@ -140,6 +140,8 @@ class Producer:
         if isinstance(error, _SESSION_OVER) or "InitProducerId" in str(error):
             return _SessionOver(error, message.topic)
         ours = translate(error, message.topic)
+        if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
+            return _passing(ours)
         if isinstance(ours, Rejected):
             log.error("bus.message_refused", topic=message.topic, code=ours.code, why=ours.why, bytes=message.size)
         return ours
@@ -176,6 +178,13 @@ class Producer:
         elif away is None and self._last is not None:
             log.info("bus.broker_back")
         self._last = away
+
+
+def _passing(error: StanchionError) -> StanchionError:
+    """A client that is not let in says nothing about its messages: with the right password they are as good as any."""
+    if not isinstance(error, Rejected):
+        return error
+    return Unavailable(error.code, error.what, where=error.where, why=error.why)
 
 
 class _NotInTime(Unavailable):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from stanchion.cli.exit_codes import USAGE
+from stanchion.cli.ink import visible
 from stanchion.cli.printer import say
 from stanchion.cli.session import Session
 from stanchion.errors import Conflict, Unprocessable
@@ -39,7 +40,7 @@ class Consent:
             return True
         if not sys.stdin.isatty():
             raise Unprocessable(USAGE, f"{plan}{place} needs a yes, and there is nobody to ask", fix="add --yes")
-        click.confirm(f"{plan}{place}. Continue?", abort=True, err=True)
+        click.confirm(visible(f"{plan}{place}. Continue?"), abort=True, err=True)
         return True
 
 

@@ -175,5 +175,5 @@ def _lines(printer: Printer, letter: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _plain(text: str | None) -> str:
-    # What was parked may be hostile: no escape sequence of it reaches the terminal.
-    return "".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in (text or "")[:4_000])
+    # What was parked may be hostile: it must not look like lines of ours. The printer makes the rest harmless.
+    return (text or "")[:4_000].replace("\n", "\\n")

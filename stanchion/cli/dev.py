@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from stanchion.cli.command import verb
+from stanchion.cli.ink import for_people
 from stanchion.cli.session import Session
+from stanchion.cli.spans import Span
 
 if TYPE_CHECKING:
     from stanchion.cli.stack import Stack
@@ -34,13 +36,13 @@ _RELOAD_LOOK_SECONDS: Final = 0.5
 @click.argument("targets", nargs=-1)
 @click.option("--workers", type=click.IntRange(0, 64), default=1, show_default=True, help="How many worker processes.")
 @click.option("--slots", type=click.IntRange(1, 1_000), help="Steps that one worker runs at a time.")
-@click.option("--lease-seconds", type=click.FloatRange(2, 3_600), help="How long a worker's hold on a step lasts.")
+@click.option("--lease-seconds", type=Span(2, 3_600), metavar="TIME", help="How long a worker's hold on a step lasts.")
 @click.option("--port", type=click.IntRange(1, 65_535), help="Of the API; default: as the last time.")
 @click.option(
     "--kafka", type=click.Choice(["tansu", "apache", "apache-3"]), default="tansu", help="Which broker to embed."
 )
 @click.option("--root", type=click.Path(path_type=Path), help="Data, logs, addresses; default: .stanchion/dev.")
-@click.option("--no-reload", is_flag=True, help="Leave workers alone when the code of a target changes.")
+@click.option("--no-reload", is_flag=True, help="Leave workers alone when a target, or what it imports, changes.")
 def dev(session: Session, targets: tuple[str, ...], root: Path | None, no_reload: bool, **options: Any) -> int:
     """Run everything on this machine: PostgreSQL, a Kafka broker, Valkey, and all services with your workflows.
 
@@ -98,7 +100,7 @@ class _Talk:
         if self._session.quiet:
             return
         with self._lock:
-            sys.stderr.write(line + "\n")
+            sys.stderr.write(for_people(line) + "\n")
             sys.stderr.flush()
 
 

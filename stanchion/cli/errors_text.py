@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-import click
-
+from stanchion.cli.ink import for_people, styled
 from stanchion.cli.session import VERSION, Session
 from stanchion.errors import CODES, StanchionError
 
@@ -29,13 +28,13 @@ def tell(error: StanchionError, session: Session) -> None:
         sys.stderr.write(json.dumps(document) + "\n")
         return
     colored = session.colored(sys.stderr)
-    head = click.style(f"error[{error.code}]", fg="red", bold=True) if colored else f"error[{error.code}]"
+    head = styled(f"error[{error.code}]", fg="red", bold=True) if colored else f"error[{error.code}]"
     lines = [f"{head} {error.what}" + (f" ({error.where})" if error.where else "")]
     lines += [f"  cause: {line}" if number == 0 else f"         {line}" for number, line in _lines(error.why)]
     lines += [f"  fix: {line}" if number == 0 else f"       {line}" for number, line in _lines(fix)]
     if request_id:
         lines.append(f"  request: {request_id}")
-    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.write(for_people("\n".join(lines)) + "\n")
 
 
 def _lines(text: str | None) -> list[tuple[int, str]]:

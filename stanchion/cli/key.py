@@ -16,6 +16,7 @@ from stanchion.cli.confirming import Consent, dangerous
 from stanchion.cli.exit_codes import USAGE
 from stanchion.cli.printer import Column, Printer, field, say
 from stanchion.cli.session import Session
+from stanchion.cli.spans import Span
 from stanchion.contracts import ids
 from stanchion.errors import Unprocessable
 
@@ -33,7 +34,13 @@ from stanchion.errors import Unprocessable
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, metavar="RIGHT", help="A right, e.g. task.submit; several times.")
 @click.option("--role", type=click.Choice(["viewer", "operator", "admin", "platform"]), help="A bundle of rights.")
-@click.option("--expires-days", type=click.IntRange(1, 3_650), metavar="DAYS", help="Ends after so many days.")
+@click.option(
+    "--expires-days",
+    "expires_in",
+    type=Span(1, 3_650 * 86_400, unit="d"),
+    metavar="DAYS",
+    help="Ends after so many days, or 12h, 90d.",
+)
 @click.option("--signing", is_flag=True, help="A key that signs Kafka commands; its private half never leaves here.")
 @click.option("--database", metavar="URL", help="Make it in the database: the first key of an installation.")
 @click.option("--tenant", metavar="NAME", help="With --database: whose key; made when there is none of this name.")
@@ -43,7 +50,7 @@ def create(
     *,
     scopes: tuple[str, ...],
     role: str | None,
-    expires_days: int | None,
+    expires_in: float | None,
     signing: bool,
     database: str | None,
     tenant: str | None,
@@ -51,9 +58,9 @@ def create(
     """Make a key and print its secret, which nobody can see again."""
     if (database is None) != (tenant is None):
         raise Unprocessable(USAGE, "--database and --tenant belong together")
-    expires = None if expires_days is None else datetime.now(UTC) + timedelta(days=expires_days)
+    expires = None if expires_in is None else datetime.now(UTC) + timedelta(seconds=expires_in)
     if signing:
-        if role or database or expires_days:
+        if role or database or expires_in:
             raise Unprocessable(USAGE, "--signing goes with --scope alone")
         _create_signing(Api(session), name, scopes)
         return

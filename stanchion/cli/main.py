@@ -11,6 +11,7 @@ import click
 
 from stanchion.cli import exit_codes
 from stanchion.cli.command import Group
+from stanchion.cli.ink import visible
 from stanchion.cli.session import Session
 from stanchion.cli.tree import TREE
 from stanchion.errors import StanchionError
@@ -42,7 +43,7 @@ def run(argv: Sequence[str]) -> int:
         answer = root().main(list(argv), prog_name="stanchion", standalone_mode=False, obj=session)
         sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
-        sys.stderr.write(f"{error.format_message()}\n")
+        sys.stderr.write(f"{visible(error.format_message())}\n")
         return exit_codes.BAD_USAGE
     except click.UsageError as error:
         return _usage(error, session)

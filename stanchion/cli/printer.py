@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import click
-
+from stanchion.cli.ink import for_people, styled, visible
 from stanchion.cli.session import VERSION, Session
 from stanchion.errors import Unprocessable
 
 Row = Mapping[str, Any]
 
 _LEAST_CELL: Final = 8
+_ONE_LINE: Final = {ord(character): " " for character in "\r\n\t"}
 _COLORS: Final = {
     "succeeded": "green",
     "completed": "green",
@@ -73,11 +73,20 @@ class Printer:
         elif session.quiet:
             if data.get(ident) is not None:
                 self._line(str(data[ident]))
-        elif isinstance(text, str):
-            self._line(text)
         else:
-            for line in text() if text is not None else _pairs(data):
-                self._line(line)
+            for line in [text] if isinstance(text, str) else text() if text is not None else _pairs(data):
+                self.line(line)
+
+    def result(self, data: Mapping[str, Any], value: str, *, ident: str = "id") -> None:
+        """What somebody's own code made: to a pipe or a file as it is, on a terminal with nothing in it that acts."""
+        if self.session.machine or self.session.quiet or self.session.format is not None:
+            self.document(data, ident=ident)
+        else:
+            self._line(value)
+
+    def line(self, text: str) -> None:
+        """A line that a person reads."""
+        self._out.write(for_people(text) + "\n")
 
     def listing(
         self,
@@ -112,21 +121,21 @@ class Printer:
         elif self.session.format is not None:
             self._line(_formatted(self.session.format, data))
         else:
-            self._line(text)
+            self.line(text)
         self._out.flush()
 
     def state(self, word: str) -> str:
         """A state in its colour; the word is always there."""
         color = _COLORS.get(word)
-        return click.style(word, fg=color) if self._color and color else word
+        return styled(word, fg=color) if self._color and color else word
 
     def bold(self, text: str) -> str:
         """Text that stands out, on a terminal."""
-        return click.style(text, bold=True) if self._color else text
+        return styled(text, bold=True) if self._color else text
 
     def dim(self, text: str) -> str:
         """Text that stands back, on a terminal."""
-        return click.style(text, dim=True) if self._color else text
+        return styled(text, dim=True) if self._color else text
 
     def _plain(self, item: Row, ident: str) -> str:
         if self.session.jsonl:
@@ -155,7 +164,7 @@ class Printer:
             widths = _fitted(widths, shutil.get_terminal_size().columns)
         for number, line in enumerate(shown):
             head = number == 0 and not self.session.no_headers
-            self._line(self._row(line, widths, columns, head=head))
+            self.line(self._row(line, widths, columns, head=head))
 
     def _row(self, line: Sequence[str], widths: Sequence[int], columns: Sequence[Column], *, head: bool) -> str:
         parts = []
@@ -166,18 +175,19 @@ class Printer:
             if head:
                 padded = self.bold(padded)
             elif self._color and (color := _COLORS.get(text)):
-                padded = click.style(padded, fg=color)
+                padded = styled(padded, fg=color)
             parts.append(padded)
         return "  ".join(parts).rstrip()
 
     def _line(self, text: str) -> None:
-        self._out.write(text + "\n")
+        # JSON stays JSON of the same value when a character in it is written out.
+        self._out.write((visible(text) if self._out.isatty() else text) + "\n")
 
 
 def say(session: Session, text: str) -> None:
     """Talk: a line on stderr, unless --quiet."""
     if not session.quiet:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(for_people(text) + "\n")
         sys.stderr.flush()
 
 
@@ -204,10 +214,9 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return ", ".join(str(item) for item in value) or "-"
-    # A line feed or an escape sequence out of somebody's data must not move the terminal's cursor.
-    return "".join(character if character.isprintable() else " " for character in str(value))
+    text = ", ".join(str(item) for item in value) or "-" if isinstance(value, list | tuple) else str(value)
+    # A row is one line; and its width is that of what will be seen.
+    return visible(text.translate(_ONE_LINE))
 
 
 def _pairs(data: Mapping[str, Any]) -> Iterable[str]:

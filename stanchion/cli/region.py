@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from stanchion.cli.ink import for_people
+
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -24,7 +26,7 @@ class Region:
         if not self.lively:
             return
         size = shutil.get_terminal_size()
-        shown = [cut(line, size.columns) for line in lines[: max(1, size.lines - 1)]]
+        shown = [cut(for_people(line), size.columns) for line in lines[: max(1, size.lines - 1)]]
         if shown == self._before and self._drawn:
             return
         sys.stderr.write(self._erased() + "".join(f"{line}\n" for line in shown))
@@ -33,7 +35,7 @@ class Region:
 
     def above(self, text: str) -> None:
         """Write a line that stays, above the region."""
-        sys.stderr.write(f"{self._erased()}{text}\n")
+        sys.stderr.write(f"{self._erased()}{for_people(text)}\n")
         self._drawn = 0
         sys.stderr.flush()
 

@@ -14,6 +14,7 @@ from stanchion.cli.command import verb
 from stanchion.cli.printer import Printer
 from stanchion.cli.session import Session
 from stanchion.contracts import ids
+from stanchion.contracts.failures import told
 
 _SHOWN = 400
 
@@ -59,7 +60,7 @@ def _lines(printer: Printer, step: Mapping[str, Any]) -> Iterator[str]:
         yield "  " + ", ".join(facts)
         error = attempt.get("error")
         if isinstance(error, Mapping):
-            yield "    " + "; ".join(str(error[key]) for key in ("code", "what", "why") if error.get(key))
+            yield f"    {told(error)}"
     for refused in step.get("refused_writes", ()):
         fences = f"fence {refused['fence']}, the current one is {refused['current_fence']}"
         yield f"  refused: {refused['attempted']} with {fences}: {refused['why']}"

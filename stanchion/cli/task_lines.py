@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import click
-
 from stanchion.cli.amounts import between, duration, since
+from stanchion.cli.ink import styled
 from stanchion.sdk.models import ENDED
 
 Node = Mapping[str, Any]
@@ -145,7 +144,7 @@ class Painter:
         """The sign of a state."""
         sign, plain, color = _MARKS.get(state, ("·", ".", None))
         text = plain if self.ascii else sign
-        return click.style(text, fg=color) if self.color and color else text
+        return styled(text, fg=color) if self.color and color else text
 
     def _one(self, node: Node, state: str) -> str:
         facts = [state]
@@ -167,7 +166,7 @@ class Painter:
         if rate and done < total:
             facts += [f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s", f"{duration((total - done) / rate)} left"]
         if failed := node["counts"].get("failed"):
-            facts.append(click.style(f"{failed:,} failed", fg="red") if self.color else f"{failed:,} failed")
+            facts.append(styled(f"{failed:,} failed", fg="red") if self.color else f"{failed:,} failed")
         return "   ".join([*facts, *_marks_of(node)])
 
     def _join(self, node: Node, width: int) -> str:
@@ -188,11 +187,11 @@ class Painter:
         return f"{self.mark(state)} {name} {'   '.join(facts)}"
 
     def _bold(self, text: str) -> str:
-        return click.style(text, bold=True) if self.color else text
+        return styled(text, bold=True) if self.color else text
 
     def _colored(self, state: str) -> str:
         color = _MARKS.get(state, ("", "", None))[2]
-        return click.style(state, fg=color) if self.color and color else state
+        return styled(state, fg=color) if self.color and color else state
 
 
 def one_line(task: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from stanchion.cli.command import verb
 from stanchion.cli.printer import Column, Printer, field, say
 from stanchion.cli.selecting import every_task
 from stanchion.cli.session import Session
+from stanchion.contracts.failures import told
 
 _TASK = click.argument("task", default=LAST, shell_complete=completing.tasks)
 _LIMIT = click.option("--limit", type=click.IntRange(1, 100_000), default=50, help="At most so many; default 50.")
@@ -149,7 +150,7 @@ def result(session: Session, task: str, wait: bool) -> int:
         return code_of(outcome)
     value = outcome.get("result")
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    printer.document(outcome, text.rstrip("\n"), ident="task_id")
+    printer.result(outcome, text.rstrip("\n"), ident="task_id")
     return 0
 
 
@@ -169,7 +170,7 @@ def _facts(task: Mapping[str, Any]) -> Iterator[str]:
         yield f"  input: {text if len(text) <= 200 else text[:199] + '…'}"
     reason = task.get("reason")
     if isinstance(reason, Mapping):
-        yield f"  reason: {'; '.join(str(reason[key]) for key in ('code', 'what', 'why', 'by') if reason.get(key))}"
+        yield f"  reason: {told(reason, 'by')}"
     if len(task.get("runs", ())) > 1:
         for run in task["runs"]:
             yield f"  run {run['number']} {run['run_id']} {run['state']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.printer import Printer, say
 from stanchion.cli.session import Session
+from stanchion.cli.spans import Span, span_of
 from stanchion.errors import Unprocessable
 from stanchion.sdk.models import Receipt
 
@@ -39,7 +41,7 @@ from stanchion.sdk.models import Receipt
 @click.option("--via", type=click.Choice(["http", "kafka"]), default="http", help="The door; default http.")
 @click.option("--wait", is_flag=True, help="Wait until it has ended; the exit code says how.")
 @click.option("--watch", is_flag=True, help="The same, and show how it goes.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop waiting after this.")
+@click.option("--timeout", type=Span(), metavar="TIME", help="Stop waiting after this: seconds, or 90s, 30m, 4h.")
 def submit(
     session: Session,
     workflow: str,
@@ -126,9 +128,10 @@ def _follow(api: Api, receipt: Receipt, data: Mapping[str, Any], timeout: float 
 def _moment(text: str | None) -> datetime | None:
     if text is None:
         return None
-    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-    if text[-1:] in units and text[:-1].isdigit():
-        return datetime.now(UTC) + timedelta(seconds=int(text[:-1]) * units[text[-1]])
+    ahead = span_of(text)
+    if ahead is not None:
+        with suppress(OverflowError):
+            return datetime.now(UTC) + timedelta(seconds=ahead)
     try:
         found = datetime.fromisoformat(text)
     except ValueError:

@@ -9,10 +9,11 @@ from stanchion.cli.api import LAST, Api
 from stanchion.cli.command import verb
 from stanchion.cli.printer import Printer, say
 from stanchion.cli.session import Session
+from stanchion.cli.spans import Span
 from stanchion.cli.waiting import Follower, code_of, leave_picture, report, summary
 
 _TIMEOUT = click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up waiting after this."
+    "--timeout", type=Span(), metavar="TIME", help="Give up waiting after this: seconds, or 90s, 30m, 4h."
 )
 
 
@@ -50,7 +51,7 @@ def watch(session: Session, task: str, timeout: float | None) -> int:
     "wait",
     examples=[
         "stanchion task wait @last && echo done",
-        "stanchion task wait tsk_01JX4 tsk_01JX5 --timeout 600",
+        "stanchion task wait tsk_01JX4 tsk_01JX5 --timeout 10m",
         "stanchion task wait @last --json",
     ],
     see_also=["stanchion task watch", "stanchion task result"],

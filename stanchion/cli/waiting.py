@@ -14,6 +14,7 @@ from stanchion.cli.region import Region
 from stanchion.cli.session import Session
 from stanchion.cli.task_lines import Pace as Speed
 from stanchion.cli.task_lines import Painter, can_be_reopened, held_barriers, needs_a_person, one_line
+from stanchion.contracts.failures import told
 from stanchion.errors import Unavailable
 from stanchion.runtime.clock import Deadline, monotonic, pause
 from stanchion.sdk.client import Pace
@@ -123,7 +124,7 @@ def leave_picture(session: Session, task: Task) -> None:
     """Let the last picture of a task stay on the terminal, if there is one."""
     if session.lively:
         painter = Painter(color=session.colored(sys.stderr), ascii_only=session.ascii)
-        sys.stderr.write("\n".join([painter.head(task), *painter.nodes(task)]) + "\n")
+        say(session, "\n".join([painter.head(task), *painter.nodes(task)]))
 
 
 def code_of(task: Task) -> int:
@@ -144,7 +145,7 @@ def report(api: Api, tasks: Sequence[Task], details: Callable[[Task], Mapping[st
         printer.listing(rows, [], ident="task_id")
     else:
         for row in rows:
-            sys.stdout.write(line_of(printer, row) + "\n")
+            printer.line(line_of(printer, row))
     return next((code for task in tasks if (code := code_of(task))), exit_codes.DONE)
 
 
@@ -163,6 +164,6 @@ def line_of(printer: Printer, row: Mapping[str, Any]) -> str:
     text += f" in {duration(took)}" if took is not None else ""
     reason = row.get("reason")
     if isinstance(reason, Mapping) and row["state"] != "completed":
-        causes = [str(reason[name]) for name in ("code", "what", "why") if reason.get(name)]
-        text += f": {'; '.join(causes)}" if causes else ""
+        causes = told(reason)
+        text += f": {causes}" if causes else ""
     return text

@@ -15,6 +15,7 @@ from stanchion.cli.command import verb
 from stanchion.cli.connections import Connections
 from stanchion.cli.printer import Column, Printer, field, say
 from stanchion.cli.session import Session
+from stanchion.cli.spans import Span
 from stanchion.contracts import ids
 from stanchion.errors import NotFound
 
@@ -33,7 +34,7 @@ _SILENT_SECONDS: Final = 30  # a live worker reports every few seconds
 )
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--slots", type=click.IntRange(1, 1_000), help="Steps that it runs at a time.")
-@click.option("--lease-seconds", type=click.FloatRange(2, 3_600), help="How long its hold on a step lasts.")
+@click.option("--lease-seconds", type=Span(2, 3_600), metavar="TIME", help="How long its hold on a step lasts.")
 @click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only this queue; may be given several times.")
 def run(
     session: Session,

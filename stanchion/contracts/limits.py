@@ -66,6 +66,14 @@ RELAY_BATCH: Final = 2_000  # outbox rows read at once
 
 # --- maintenance ---
 REDRIVE_RATE_MAX: Final = 1_000  # dead letters that one bulk redrive sends again in a second
+DEAD_LETTER_DAYS: Final = 30.0  # how long a parked message stays; its topic's .dlq keeps it as long
+DEAD_LETTER_ROWS: Final = 100_000  # parked messages of one tenant, or of none; beyond it the oldest go
+DEAD_LETTER_BYTES: Final = 100 * MIB  # the same in bytes: what anybody may send must not fill the disk
+WORKER_GONE_DAYS: Final = 1.0  # how long a worker that ended is still listed
+WORKER_SILENT_DAYS: Final = 7.0  # how long one is that fell silent
+INBOX_DAYS: Final = 30.0  # how long ids of applied messages are kept: longer than any broker keeps ours
+SIGNED_DAYS: Final = 29.0  # age of a signed command: below INBOX_DAYS, or one that was forgotten could be replayed
+SIGNED_AHEAD_SECONDS: Final = 300.0  # how far the clock of whoever signs may be ahead of ours
 
 # --- pages ---
 PAGE_ROWS: Final = 100

@@ -104,6 +104,8 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "remove_history": (MAINTENANCE,),
     "remove_orphans": (MAINTENANCE,),
     "trim_inbox": (MAINTENANCE,),
+    "remove_dead_letters": (MAINTENANCE,),
+    "remove_workers": (MAINTENANCE,),
     # the administrator's tools run as the owner
     "rebuild_run": (OWNER,),
     "rebuild_rest": (OWNER,),

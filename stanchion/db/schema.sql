@@ -464,6 +464,7 @@ CREATE TABLE stanchion.worker (
 	pid INTEGER NOT NULL,
 	queues TEXT[] NOT NULL,
 	workflows TEXT[] NOT NULL,
+	tenants UUID[],
 	slots INTEGER NOT NULL,
 	running INTEGER DEFAULT '0' NOT NULL,
 	state TEXT NOT NULL,
@@ -1245,12 +1246,12 @@ BEGIN
   IF b.kind = 'gather' AND v_all AND NOT b.closed AND v_verdict <> 'wait' THEN o_after := o_after || close_barrier(b); END IF;
 END $$;
 
--- purpose: ask a worker to stop leasing and end after what it runs
+-- purpose: ask a worker to stop leasing and end after what it runs; a tenant asks only one that serves nobody else
 -- transition: none
 -- fenced by: nothing
 -- locks: the worker's row
-CREATE FUNCTION drain_worker(p_worker uuid) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' RETURNING true
+CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]) RETURNING true
 $$;
 
 -- purpose: drop months of events that are over for so long and that no run refers to any more; runs go first, with remove_history
@@ -1543,7 +1544,10 @@ CREATE FUNCTION fail_barrier(b barrier, p_why text, OUT o_arrivals arrival[], OU
 DECLARE
   v_now timestamptz := clock();
   v_reason jsonb := jsonb_build_object('code', 'E-JOIN-20', 'what', format('the join before %s failed: %s', b.node, p_why), 'barrier', b.barrier_id);
+  v_error jsonb := (SELECT error_of(s.step_id) - 'traceback' FROM step s WHERE b.kind = 'gather' AND s.fan_id = b.fan_id AND s.state = 'failed' ORDER BY s.idx LIMIT 1);
 BEGIN
+  -- one of the failures that it was for: people look for the cause where they see the end
+  IF v_error IS NOT NULL THEN v_reason := v_reason || jsonb_build_object('error', v_error); END IF;
   UPDATE barrier x SET state = 'failed', version = x.version + 1 WHERE x.barrier_id = b.barrier_id;
   DELETE FROM timer t WHERE t.target_id = b.barrier_id AND b.deadline_at IS NOT NULL;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (b.tenant_id, b.run_id, 'BarrierFailed', b.version + 1, v_now,
@@ -1973,7 +1977,7 @@ $$;
 -- locks: none
 CREATE FUNCTION is_leasable(r ready) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND u.paused_at IS NULL AND u.state IN ('created', 'running'))
-    AND EXISTS (SELECT FROM worker w WHERE w.state = 'active' AND w.seen_at > clock() - interval '30 s' AND r.queue = ANY (w.queues) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
+    AND EXISTS (SELECT FROM worker w WHERE w.state = 'active' AND w.seen_at > clock() - interval '30 s' AND r.queue = ANY (w.queues) AND (w.tenants IS NULL OR r.tenant_id = ANY (w.tenants)) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
 $$;
 
 -- purpose: whether a waiting join counts something else than its branches say
@@ -2891,6 +2895,28 @@ BEGIN
   RETURN v_n;
 END $$;
 
+-- purpose: remove parked messages that are too old, and of each owner (a tenant, or nobody) the oldest beyond so many rows or bytes
+-- transition: none
+-- fenced by: nothing: a redrive that runs goes on with what is left
+-- locks: the rows (skipping locked ones: somebody sends them again)
+CREATE FUNCTION remove_dead_letters(p_older interval, p_rows int, p_bytes bigint, p_limit int) RETURNS TABLE (expired int, crowded int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_before timestamptz := clock() - p_older;
+BEGIN
+  RETURN QUERY
+  WITH sized AS (
+    SELECT d.dead_letter_id, d.at, row_number() OVER newest AS place,
+      sum(coalesce(octet_length(d.key), 0) + coalesce(octet_length(d.value), 0) + pg_column_size(d.headers) + octet_length(d.reason)) OVER newest AS bytes
+    FROM dead_letter d WINDOW newest AS (PARTITION BY d.tenant_id ORDER BY d.dead_letter_id DESC ROWS UNBOUNDED PRECEDING)
+  ), gone AS (
+    DELETE FROM dead_letter x WHERE x.dead_letter_id IN (
+      SELECT y.dead_letter_id FROM dead_letter y JOIN sized s USING (dead_letter_id) WHERE s.at < v_before OR s.place > p_rows OR s.bytes > p_bytes
+      ORDER BY y.dead_letter_id LIMIT p_limit FOR UPDATE OF y SKIP LOCKED)
+    RETURNING x.at < v_before AS old
+  )
+  SELECT (count(*) FILTER (WHERE g.old))::int, (count(*) FILTER (WHERE NOT g.old))::int FROM gone g;
+END $$;
+
 -- purpose: remove tasks that ended so long ago, with their runs, steps, attempts and joins; their payloads went before, their events go with their month
 -- transition: none
 -- fenced by: the task's state, looked at under its lock, and its payload being gone
@@ -2952,6 +2978,22 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
   RETURN cardinality(v_tasks);
+END $$;
+
+-- purpose: forget workers that ended, or that fell silent, so long ago
+-- transition: none
+-- fenced by: nothing: presence is information, and one that reports again is there again
+-- locks: the workers' rows (skipping locked ones)
+CREATE FUNCTION remove_workers(p_gone interval, p_silent interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_n int;
+BEGIN
+  DELETE FROM worker w WHERE w.worker_id IN (
+    SELECT x.worker_id FROM worker x WHERE x.seen_at < v_now - CASE x.state WHEN 'gone' THEN p_gone ELSE p_silent END
+    ORDER BY x.worker_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
 END $$;
 
 -- purpose: the heartbeat of one worker: renew all its leases, record which steps have started, learn which are lost or cancelled
@@ -3521,16 +3563,16 @@ $$;
 -- transition: none
 -- fenced by: nothing: presence is information, leases are the law
 -- locks: the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
-CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz, p_tenants uuid[]) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND w.state = 'active' AND w.seen_at > v_now - interval '30 s' AND w.queues @> p_queues AND w.workflows @> p_workflows);
   v_drain boolean;
 BEGIN
-  INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at)
-  VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now)
+  INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at, tenants)
+  VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now, p_tenants)
   ON CONFLICT (worker_id) DO UPDATE SET queues = p_queues, workflows = p_workflows, slots = p_slots, running = p_running, state = p_state,
-    clock_offset_ms = greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, seen_at = v_now
+    clock_offset_ms = greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, seen_at = v_now, tenants = p_tenants
   RETURNING w.drain_requested INTO v_drain;
   IF p_state = 'active' AND NOT v_known THEN
     -- it is new, or was away: what waited for one like it is offered now
@@ -4294,6 +4336,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.rele
 
 GRANT EXECUTE ON FUNCTION stanchion.release_redrive TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_dead_letters'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_dead_letters TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_history TO stanchion_maintenance;
@@ -4305,6 +4351,10 @@ GRANT EXECUTE ON FUNCTION stanchion.remove_orphans TO stanchion_maintenance;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_payloads'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_payloads TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_workers'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_workers TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.renew'::regproc::oid::regprocedure); END $$;
 

@@ -482,6 +482,7 @@ worker = Table(
     Column("pid", Integer, nullable=False),
     Column("queues", ARRAY(Text), nullable=False),
     Column("workflows", ARRAY(Text), nullable=False),
+    Column("tenants", ARRAY(Uuid)),  # NULL: it serves all
     Column("slots", Integer, nullable=False),
     Column("running", Integer, nullable=False, server_default="0"),
     Column("state", Text, nullable=False),

@@ -56,6 +56,8 @@ relay_batch_rows = _histogram("stanchion_relay_batch_rows", "Rows in one batch",
 relay_parked = _counter("stanchion_relay_parked_total", "Rows that the broker refused for good")
 relay_partitions = _gauge("stanchion_relay_partitions", "Outbox partitions that this relay holds")
 
+removed = _counter("stanchion_maintenance_removed_total", "What retention removed", ["what"])
+
 intake_accepted = _counter("stanchion_intake_accepted_total", "Commands that were done", ["type"])
 intake_rejected = _counter("stanchion_intake_rejected_total", "Commands that were refused", ["code"])
 intake_dead_lettered = _counter("stanchion_intake_dead_lettered_total", "Messages that were parked", ["topic"])

@@ -86,6 +86,7 @@ LogEvent = Literal[
     "relay.partition_taken",  # this relay publishes a partition now
     "relay.partition_lost",  # another relay does
     "relay.batch_sent",  # rows were acknowledged by the broker and deleted
+    "relay.topic_failed",  # a topic can't be made or reached: its messages wait, or are parked when it is refused
     "relay.parked",  # a row that the broker refuses was put aside
     # --- workers ---
     "worker.registered",  # workflows and queues that a worker serves
@@ -97,6 +98,7 @@ LogEvent = Literal[
     "maintenance.job_done",  # a job of the maintenance queue ended
     "maintenance.job_failed",  # it failed; it is derived again
     "maintenance.recounted",  # a join counted wrong and was set right: something had damaged it
+    "maintenance.dead_letters_crowded",  # an owner had more of them than fit: its oldest went before their time
     "maintenance.job_lost",  # another worker has it now; this one stopped
     "maintenance.entry_refused",  # something in the queue that we did not put there
     "maintenance.redis_away",  # Redis does not answer: jobs wait
@@ -134,6 +136,7 @@ MetricName = Literal[
     "stanchion_relay_batch_rows",  # rows in one batch
     "stanchion_relay_parked_total",  # rows that the broker refused for good
     "stanchion_relay_partitions",  # outbox partitions that this relay holds
+    "stanchion_maintenance_removed_total",  # what retention removed, by kind
     "stanchion_intake_accepted_total",  # commands that were done, by type
     "stanchion_intake_rejected_total",  # commands that were refused, by code
     "stanchion_intake_dead_lettered_total",  # messages that were parked

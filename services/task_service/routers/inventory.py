@@ -69,9 +69,13 @@ def list_workers(
     limit: Limit = limits.PAGE_ROWS,
     cursor: Cursor = None,
 ) -> Row:
-    """The workers that were seen, the newest first."""
+    """The workers that were seen and serve the tenant, the newest first.
+
+    All of them, with host and pid, for a key that has the right worker.operate.
+    """
     rows = deps.inventory.workers(
         caller.tenant_id,
+        of_all="worker.operate" in caller.scopes,
         limit=limit + 1,
         before=cursor_of(cursor, ids.WORKER),
         state=one_of(state, "state", WORKER_STATES),
@@ -80,11 +84,19 @@ def list_workers(
     return {"items": rows[:limit], "next": more}
 
 
-@router.post("/v1/workers/{worker_id}/drain", status_code=202, response_model=WorkerDraining, **needs("worker.operate"))
-def drain_worker(deps: Has, worker_id: str) -> Row:
-    """Ask a worker to take no new work, and to end after what it runs."""
+@router.post(
+    "/v1/workers/{worker_id}/drain",
+    status_code=202,
+    response_model=WorkerDraining,
+    **needs("worker.operate", or_own="task.operate"),
+)
+def drain_worker(deps: Has, caller: Caller, worker_id: str) -> Row:
+    """Ask a worker to take no new work, and to end after what it runs.
+
+    For a worker that serves the tenant of the key and nobody else, the right task.operate is enough.
+    """
     parsed = ids.parse(worker_id, ids.WORKER)
-    deps.handlers.tasks.drain(parsed)
+    deps.handlers.drain(caller, parsed)
     return {"worker_id": parsed, "drain_requested": True}
 
 

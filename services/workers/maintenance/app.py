@@ -66,6 +66,7 @@ def periods(settings: MaintenanceSettings) -> dict[str, int]:
     return {
         "partitions": settings.partitions_every_seconds,
         "retention": settings.retention_every_seconds,
+        "dead-letters": settings.dead_letters_every_seconds,
         "recount": settings.recount_every_seconds,
         "tidy": settings.tidy_every_seconds,
     }
@@ -77,10 +78,13 @@ def works(
     """What is done for each kind of job."""
     retention = Retention(database)
     days = timedelta(days=settings.payload_days), timedelta(days=settings.history_days)
+    letters = timedelta(days=settings.dead_letter_days), settings.dead_letter_rows, settings.dead_letter_bytes
+    workers = timedelta(days=settings.worker_gone_days), timedelta(days=settings.worker_silent_days)
     return {
         "partitions": partial(jobs.partitions, retention),
         "retention": jobs.Retaining(retention, *days),
         "recount": jobs.Recounting(Recounts(database), timedelta(seconds=settings.recount_after_seconds)),
-        "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds),
+        "dead-letters": partial(jobs.dead_letters, retention, *letters),
+        "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds, retention, *workers),
         REDRIVE: jobs.Redriving(BulkRedrive(database), producer),
     }

@@ -15,6 +15,7 @@ from stanchion.authority.retention import Retention
 from stanchion.bus.messages import Message
 from stanchion.errors import Rejected, Unavailable
 from stanchion.runtime.logging import get_logger
+from stanchion.telemetry import metrics
 
 from .performer import Part
 
@@ -28,10 +29,24 @@ STAGES: Final = ("payloads", "history", "orphans", "inbox", "months")
 log = get_logger()
 
 
-def tidy(maintenance: Maintenance, after_seconds: int, job: Job) -> Part:
-    """Remove the rows of maintenance jobs that ended long ago."""
+def tidy(
+    maintenance: Maintenance, after_seconds: int, retention: Retention, gone: timedelta, silent: timedelta, job: Job
+) -> Part:
+    """Remove the rows of maintenance jobs and of workers that ended long ago, and of workers that fell silent."""
     removed = maintenance.forget(after_seconds, TIDY_ROWS)
-    return Part(_added(job.result, removed=removed), more=removed == TIDY_ROWS)
+    workers = retention.remove_workers(gone, silent, TIDY_ROWS)
+    metrics.removed.labels("jobs").inc(removed)
+    metrics.removed.labels("workers").inc(workers)
+    return Part(_added(job.result, removed=removed, workers=workers), more=TIDY_ROWS in (removed, workers))
+
+
+def dead_letters(retention: Retention, older: timedelta, most: int, most_bytes: int, job: Job) -> Part:
+    """Remove parked messages that are too old, and of each tenant the oldest beyond what it may have."""
+    expired, crowded = retention.remove_dead_letters(older, most, most_bytes)
+    metrics.removed.labels("dead letters").inc(expired + crowded)
+    if crowded:
+        log.warning("maintenance.dead_letters_crowded", removed=crowded)
+    return Part(_added(job.result, expired=expired, crowded=crowded), more=bool(expired or crowded))
 
 
 def partitions(retention: Retention, job: Job) -> Part:
@@ -52,6 +67,7 @@ class Retaining:
         stage = int(job.result.get("stage", 0))
         name = STAGES[stage]
         removed = getattr(self, f"_{name}")()
+        metrics.removed.labels(name).inc(removed)
         counted = _added({name: 0} | job.result, **{name: removed}) | {"stage": stage + (0 if removed else 1)}
         return Part(counted, more=counted["stage"] < len(STAGES))
 

@@ -31,6 +31,18 @@ class MaintenanceSettings(ServiceSettings):
         default=30.0, ge=0, le=36_500
     )  # how long inputs and results stay after the end of their task
     history_days: float = Field(default=365.0, ge=0, le=36_500)  # how long states, attempts and events stay
+    dead_letters_every_seconds: int = Field(
+        default=300, ge=1, le=30 * DAY_SECONDS
+    )  # how often it is looked for parked messages to remove
+    dead_letter_days: float = Field(default=limits.DEAD_LETTER_DAYS, ge=0, le=36_500)  # how long a parked message stays
+    dead_letter_rows: int = Field(
+        default=limits.DEAD_LETTER_ROWS, ge=1, le=2**31 - 1
+    )  # of one tenant (or of none) that stay
+    dead_letter_bytes: int = Field(default=limits.DEAD_LETTER_BYTES, ge=1, le=2**50)  # the same in bytes
+    worker_gone_days: float = Field(
+        default=limits.WORKER_GONE_DAYS, ge=0, le=36_500
+    )  # how long a worker that ended is listed
+    worker_silent_days: float = Field(default=limits.WORKER_SILENT_DAYS, ge=0.01, le=36_500)  # and one that fell silent
     partitions_every_seconds: int = Field(
         default=21_600, ge=1, le=30 * DAY_SECONDS
     )  # how often the months to come are prepared
@@ -42,7 +54,7 @@ class MaintenanceSettings(ServiceSettings):
     )  # a join that is younger is left alone
     tidy_every_seconds: int = Field(
         default=3_600, ge=1, le=30 * DAY_SECONDS
-    )  # how often the rows of old maintenance jobs are removed
+    )  # how often the rows of old jobs and workers are removed
     tidy_after_seconds: int = Field(
         default=30 * DAY_SECONDS, ge=0, le=limits.DURATION_SECONDS_MAX
     )  # how long they are kept

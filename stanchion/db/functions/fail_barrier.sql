@@ -6,7 +6,10 @@ CREATE FUNCTION fail_barrier(b barrier, p_why text, OUT o_arrivals arrival[], OU
 DECLARE
   v_now timestamptz := clock();
   v_reason jsonb := jsonb_build_object('code', 'E-JOIN-20', 'what', format('the join before %s failed: %s', b.node, p_why), 'barrier', b.barrier_id);
+  v_error jsonb := (SELECT error_of(s.step_id) - 'traceback' FROM step s WHERE b.kind = 'gather' AND s.fan_id = b.fan_id AND s.state = 'failed' ORDER BY s.idx LIMIT 1);
 BEGIN
+  -- one of the failures that it was for: people look for the cause where they see the end
+  IF v_error IS NOT NULL THEN v_reason := v_reason || jsonb_build_object('error', v_error); END IF;
   UPDATE barrier x SET state = 'failed', version = x.version + 1 WHERE x.barrier_id = b.barrier_id;
   DELETE FROM timer t WHERE t.target_id = b.barrier_id AND b.deadline_at IS NOT NULL;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (b.tenant_id, b.run_id, 'BarrierFailed', b.version + 1, v_now,

@@ -85,7 +85,7 @@ def test_a_message_that_was_parked_is_found_and_sent_again(shell: Shell, stack: 
 
     letter_id = eventually(letters, PATIENCE)[0]["dead_letter_id"]  # type: ignore[index]  # a list once it is true
     shown = shell("dead", "show", letter_id)
-    assert "\\x1b[2Jrubbish" in shown.out
+    assert "\\u001b[2Jrubbish" in shown.out
     assert "\x1b" not in shown.out
     assert shell("dead", "redrive", letter_id).code == 2
     assert shell("dead", "redrive", letter_id, "--dry-run").code == 0

@@ -64,7 +64,7 @@ def test_it_does_its_jobs_and_ends_when_asked(
     eventually(
         lambda: (
             {row["kind"] for row in rows(admin) if row["state"] == "done"}
-            == {"partitions", "retention", "recount", "tidy"}
+            == {"partitions", "retention", "dead-letters", "recount", "tidy"}
         ),
         40,
     )
@@ -135,10 +135,10 @@ def test_without_redis_it_waits_and_says_so_once(
     own_valkey.kill(signal.SIGKILL)
     process = start(redis_url=url, tidy_every_seconds="1")
     eventually(lambda: lines(process, "maintenance.redis_away"), PATIENCE)
-    eventually(lambda: len(rows(admin)) == 4, PATIENCE)
+    eventually(lambda: len(rows(admin)) == 5, PATIENCE)
     assert done(admin) == 0
     own_valkey.restart()
-    eventually(lambda: done(admin) >= 4, PATIENCE)
+    eventually(lambda: done(admin) >= 5, PATIENCE)
     own_valkey.kill(signal.SIGKILL)
     eventually(lambda: len(lines(process, "maintenance.redis_away")) == 2, PATIENCE)
     own_valkey.restart()

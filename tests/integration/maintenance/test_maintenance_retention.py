@@ -21,6 +21,7 @@ from stanchion.authority.retention import Retention
 from stanchion.bus.producer import Producer
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
+from stanchion.telemetry import metrics
 
 SETTINGS = {
     "database_url": "postgresql://x@127.0.0.1/x",
@@ -71,6 +72,68 @@ def test_nothing_goes_before_its_time(engine: Engine, hand: Hand, admin: Admin) 
     )
     assert (result["payloads"], result["history"]) == (0, 0)
     assert len(engine.all("SELECT task_id FROM stanchion.task")) == 1
+
+
+def letters(admin: Admin, tenant_id: UUID | None, count: int, *, days: float = 0, size: int = 10) -> None:
+    """Park messages of this size, so many days ago."""
+    admin.execute(
+        'INSERT INTO stanchion.dead_letter (dead_letter_id, tenant_id, topic, partition, "offset", value, headers, code, reason, at)'
+        " SELECT uuidv7(-%(days)s * interval '1 day'), %(tenant)s, 't', 0, g, decode(repeat('00', %(size)s), 'hex'), '[]', 'E-MSG-01', '',"
+        " stanchion.clock() - %(days)s * interval '1 day' FROM generate_series(1, %(count)s) g",
+        {"days": days, "tenant": tenant_id, "size": size, "count": count},
+    )
+
+
+def kept(admin: Admin) -> dict[Any, int]:
+    """How many parked messages each owner has."""
+    return dict(admin.execute("SELECT tenant_id, count(*) FROM stanchion.dead_letter GROUP BY 1").fetchall())
+
+
+def test_dead_letters_go_after_their_time_and_beyond_their_number(hand: Hand, admin: Admin, tenant: UUID) -> None:
+    """Old ones of everybody, and of each owner by itself the oldest that are too many or too large; it says how many."""
+    letters(admin, tenant, 20, days=31)
+    letters(admin, tenant, 60, days=2)
+    letters(admin, tenant, 50)
+    letters(admin, None, 10, days=31)
+    letters(admin, None, 40)
+    before = metrics.removed.labels("dead letters")._value.get()
+    work = partial(jobs.dead_letters, Retention(hand.database), timedelta(days=30), 100, 10**6)
+    result = run(hand, admin, "dead-letters", work)
+    assert (result["expired"], result["crowded"]) == (30, 10)
+    assert kept(admin) == {tenant: 100, None: 40}
+    young = (
+        "SELECT count(*) FROM stanchion.dead_letter WHERE at > stanchion.clock() - interval '1 day' AND tenant_id = %s"
+    )
+    assert admin.execute(young, (tenant,)).fetchone() == (50,), "the oldest go first"
+    assert metrics.removed.labels("dead letters")._value.get() == before + 40
+
+
+def test_a_flood_of_rubbish_keeps_its_bounds(hand: Hand, admin: Admin, tenant: UUID) -> None:
+    """Messages that belong to nobody never fill the disk, and cost no tenant its own."""
+    letters(admin, None, 6_000, size=1_000)
+    letters(admin, tenant, 3, size=1_000)
+    work = partial(jobs.dead_letters, Retention(hand.database), timedelta(days=30), 100_000, 500_000)
+    assert run(hand, admin, "dead-letters", work)["crowded"] > 5_500
+    left = kept(admin)
+    assert left[tenant] == 3
+    assert 400 < left[None] < 500
+
+
+def test_workers_that_are_gone_are_forgotten(hand: Hand, admin: Admin) -> None:
+    """A day after they ended, a week after they fell silent; one that lives stays."""
+    for name, state, days in (
+        ("lives", "active", 0), ("ended", "gone", 0.5), ("gone", "gone", 2), ("silent", "active", 5), ("lost", "draining", 8)
+    ):  # fmt: skip
+        admin.execute(
+            "INSERT INTO stanchion.worker (worker_id, name, host, pid, queues, workflows, slots, state, started_at, seen_at)"
+            " SELECT uuidv7(), %s, 'h', 1, '{}', '{}', 1, %s, t, t FROM (SELECT stanchion.clock() - %s * interval '1 day' AS t) x",
+            (name, state, days),
+        )
+    retention = Retention(hand.database)
+    work = partial(jobs.tidy, hand.maintenance, 86_400, retention, timedelta(days=1), timedelta(days=7))
+    assert run(hand, admin, "tidy", work)["workers"] == 2
+    names = {name for (name,) in admin.execute("SELECT name FROM stanchion.worker").fetchall()}
+    assert {"lives", "ended", "silent"} == names
 
 
 def test_months_are_prepared(hand: Hand, admin: Admin) -> None:

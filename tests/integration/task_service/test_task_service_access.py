@@ -74,7 +74,7 @@ class TestWithoutKey:
     def test_elsewhere_metrics_need_their_right(
         self, settings: TaskServiceSettings, database: Database, make_api: Callable[..., Api]
     ) -> None:
-        """401 without a key, 403 without metrics.read."""
+        """401 without a key, 403 without metrics.read, which no role in a tenant has."""
         hints, connections = Hints(None), Connections(settings)
         feed = event_feed(settings, hints, connections)
         wide = settings.model_copy(update={"http_host": "0.0.0.0"})
@@ -82,7 +82,7 @@ class TestWithoutKey:
         server = HttpServer(create_app(wide, deps, {}), port=0)
         server.start()
         try:
-            clients = [Api(server.url, key) for key in (None, make_api("acme", "viewer").key, make_api("acme").key)]
+            clients = [Api(server.url, key) for key in (None, make_api("acme", "admin").key, make_api("acme").key)]
             assert [client.http.get("/metrics").status_code for client in clients] == [401, 403, 200]
             for client in clients:
                 client.close()

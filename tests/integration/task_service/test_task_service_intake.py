@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -24,7 +25,7 @@ from stanchion.bus.admin import ensure_topics
 from stanchion.bus.consumer import Consumer
 from stanchion.bus.messages import Message, Record
 from stanchion.bus.producer import Producer
-from stanchion.contracts import signing, topics
+from stanchion.contracts import limits, signing, topics
 from stanchion.contracts.commands import CancelTask, SubmitTask
 from stanchion.contracts.envelope import Envelope
 from stanchion.contracts.ids import new_id
@@ -160,6 +161,7 @@ class TestCommands:
         [
             ({"workflow": "nowhere"}, "E-TASK-01"),
             ({"workflow": "pair", "input": {}}, "E-TASK-02"),
+            ({"workflow": "pair", "input": {"topic": 5}}, "E-TASK-02"),
             ({"workflow": "single", "input": {}, "deadline": "2001-01-01T00:00:00Z"}, "E-TASK-03"),
         ],
     )
@@ -416,6 +418,27 @@ class TestSignatures:
         kept = letters.get(None, row["dead_letter_id"]).message()
         again = reader.read(Record(COMMANDS, 0, 9, 0, kept.key, list(kept.headers), kept.value))
         assert again.principal.actor == "signing key:rotated"
+
+    def test_a_signature_has_its_time(self, reader: Any, database: Database) -> None:
+        """Older than ids are remembered, or ahead of every clock: parked with its owner and its reason, and answered."""
+        keys = Keys(database)
+        private, public = signing.new_key()
+        keys.create_signing(keys.create_tenant("acme"), "timed", public, ["task.submit"], actor="test")
+        body, now = SubmitTask(workflow="single", input={}).to_value(), datetime.now(UTC)
+
+        def read(age: timedelta) -> Any:
+            envelope = replace(Envelope.new("SubmitTask", "test", "acme"), time=now - age)
+            signed = signing.sign_envelope(envelope, body, "timed", private)
+            return reader.read(Record(COMMANDS, 0, 1, 0, b"k", list(signed.to_headers()), body))
+
+        for age in (timedelta(days=29, hours=1), timedelta(days=3_000), timedelta(minutes=-6)):
+            found = read(age)
+            assert (found.letter.error.code, found.letter.error.where) == ("E-AUTH-06", "ce_time")
+            assert found.letter.tenant_id is not None
+            assert found.refusal is not None
+        for age in (timedelta(days=28, hours=23), timedelta(), timedelta(minutes=-4)):
+            assert read(age).principal.actor == "signing key:timed"
+        assert limits.SIGNED_DAYS < limits.INBOX_DAYS
 
     def test_every_other_signature_is_parked(self, reader: Any, database: Database) -> None:
         """Unsigned, by a stranger, by another tenant's key, of another body, tenant or time, or with a revoked key."""

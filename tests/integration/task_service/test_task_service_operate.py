@@ -11,7 +11,8 @@ from typing import Any
 import psycopg
 from task_service_kit import Api, Hand, uuid_of
 
-from stanchion.authority.leases import Failure
+from stanchion.authority.keys import Keys
+from stanchion.authority.leases import Failure, Leases, Reach
 from stanchion.authority.why_codes import WHY
 from stanchion.contracts import ids
 from stanchion.contracts.ids import new_id
@@ -306,6 +307,48 @@ class TestWhy:
         hand.complete(hand.lease_of(made), lambda lease: [1, 2])
         assert "W-PLANNING" in codes(api.get(f"/v1/tasks/{made['task_id']}/why"))
 
+    def test_a_fan_out_that_nobody_plans_does_not_pass_by_itself(
+        self, api: Api, hand: Hand, look: psycopg.Connection[Any]
+    ) -> None:
+        """A minute after it was due the orchestrator is at fault: where to look, and how to end it."""
+        made = api.submit("fan", {"count": 2})
+        hand.complete(hand.lease_of(made), lambda lease: [1, 2])
+        look.execute(
+            "UPDATE stanchion.timer SET due_at = due_at - interval '2 min' WHERE kind = 'expand' AND run_id = %s",
+            (uuid_of(made["run_id"]),),
+        )
+        reason = reason_of(api.get(f"/v1/tasks/{made['task_id']}/why"), "W-STALLED")
+        assert reason["by_itself"] is False
+        assert made["task_id"] in reason["fix"][-1]
+
+    def test_what_is_offered_and_never_taken_does_not_pass_by_itself(
+        self, api: Api, hand: Hand, look: psycopg.Connection[Any]
+    ) -> None:
+        """While slots are free; with all of them busy it is a queue."""
+        made = api.submit("single", {"x": 1})
+        look.execute(
+            "UPDATE stanchion.ready SET offers = 5, offered_at = stanchion.clock() WHERE step_id IN"
+            " (SELECT step_id FROM stanchion.step WHERE run_id = %s)",
+            (uuid_of(made["run_id"]),),
+        )
+        for running, code in ((3, "W-UNTAKEN"), (8, "W-QUEUE")):
+            _seen_as(hand.leases, "hand", running)
+            why = api.get(f"/v1/tasks/{made['task_id']}/why")
+            assert codes(why) == [code]
+        look.execute("UPDATE stanchion.ready SET offers = 1")
+
+    def test_a_worker_of_other_tenants_serves_nobody_here(
+        self, hand: Hand, database: Database, make_api: Callable[..., Api]
+    ) -> None:
+        """Although it has the workflow and the queue."""
+        mine = make_api("kappa")
+        made = mine.submit("single", {"x": 1})
+        _seen_as(hand.leases, "hand", state="gone")
+        reach = Reach([Keys(database).create_tenant("lambda")], hand.leases.reach.definitions, hand.leases.reach.queues)
+        _seen_as(Leases(hand.worker_db, new_id(), reach, 30_000), "of-lambda")
+        assert codes(mine.get(f"/v1/tasks/{made['task_id']}/why")) == ["W-WORKER"]
+        _seen(hand)
+
     def test_what_ended_badly_says_why_and_how_to_go_on(self, api: Api, hand: Hand) -> None:
         """The reason, and retry; what ended well has no reasons."""
         made = api.submit("single", {"x": 1})
@@ -362,6 +405,39 @@ class TestInventory:
         assert _seen(hand) is True
         assert api.post(f"/v1/workers/{ids.public(ids.WORKER, new_id())}/drain", None, 404)["code"] == "E-FIND-01"
 
+    def test_an_admin_of_a_tenant_drains_only_what_serves_it_alone(
+        self, hand: Hand, database: Database, make_api: Callable[..., Api]
+    ) -> None:
+        """A worker of all tenants or of others is refused like one that is not there; its own one is asked."""
+        admin, keys = make_api("zeta", "admin"), Keys(database)
+        mine, others = keys.create_tenant("zeta"), keys.create_tenant("eta")
+        reaches = {"all": None, "both": [mine, others], "others": [others], "own": [mine]}
+        made = {name: Leases(hand.worker_db, new_id(), Reach(reach, [], []), 30_000) for name, reach in reaches.items()}
+        for name, leases in made.items():
+            _seen_as(leases, name)
+        for worker_id in (*(made[name].worker_id for name in ("all", "both", "others")), new_id()):
+            answer = admin.post(f"/v1/workers/{ids.public(ids.WORKER, worker_id)}/drain", None, 403)
+            assert "worker.operate" in answer["detail"]
+        admin.post(f"/v1/workers/{ids.public(ids.WORKER, made['own'].worker_id)}/drain", None, 202)
+        assert [name for name, leases in made.items() if _seen_as(leases, name)] == ["own"]
+        viewer = make_api("zeta", "viewer")
+        viewer.post(f"/v1/workers/{ids.public(ids.WORKER, made['own'].worker_id)}/drain", None, 403)
+
+    def test_a_tenant_sees_the_workers_that_serve_it(
+        self, api: Api, hand: Hand, database: Database, make_api: Callable[..., Api]
+    ) -> None:
+        """Not those of others, and none with its host and pid; a key above tenants sees all of all."""
+        keys = Keys(database)
+        for name, reach in (("of-theta", [keys.create_tenant("theta")]), ("of-iota", [keys.create_tenant("iota")])):
+            _seen_as(Leases(hand.worker_db, new_id(), Reach(reach, [], []), 30_000), name)
+        seen = {one["name"]: one for one in make_api("theta", "admin").get("/v1/workers")["items"]}
+        assert "of-theta" in seen
+        assert "of-iota" not in seen
+        assert {(one["host"], one["pid"]) for one in seen.values()} == {(None, None)}
+        above = {one["name"]: one for one in api.get("/v1/workers")["items"]}
+        assert {"of-theta", "of-iota"} <= above.keys()
+        assert (above["of-iota"]["host"], above["of-iota"]["pid"]) == ("here", 1)
+
 
 class TestKeyRoutes:
     """Keys over HTTP."""
@@ -411,9 +487,11 @@ class TestKeyRoutes:
 
 
 def _seen(hand: Hand) -> bool:
-    return hand.leases.seen(
-        name="hand", host="here", pid=1, slots=8, running=0, state="active", clock=datetime.now(UTC)
-    )
+    return _seen_as(hand.leases, "hand")
+
+
+def _seen_as(leases: Leases, name: str, running: int = 0, state: str = "active") -> bool:
+    return leases.seen(name=name, host="here", pid=1, slots=8, running=running, state=state, clock=datetime.now(UTC))
 
 
 def _events(api: Api, path: str) -> list[Any]:

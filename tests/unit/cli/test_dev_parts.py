@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stanchion.cli.code_watcher import CodeWatcher, folder_of
+from stanchion.cli.code_watcher import CodeWatcher
 from stanchion.cli.launches import LOGINS, Surroundings, WorkerOptions, import_path, launch_command, service_url
 from stanchion.cli.log_tailer import LogTailer, shown
 from stanchion.embedded import Endpoints
@@ -30,39 +30,55 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("target", "folder"),
-    [
-        ("reports.py", "."),
-        ("reports.py:brief", "."),
-        ("reports", "."),
-        ("pack.inner.flow:brief", "pack/inner"),
-        ("pack.inner", "pack/inner"),
-        ("pack", "pack"),
-        ("pack/inner/flow.py", "pack/inner"),
-    ],
+    "target",
+    ["reports.py", "reports.py:brief", "reports", "pack.inner.flow:brief", "pack.inner", "pack", "pack/inner/flow.py"],
 )
-def test_the_folder_of_a_target_is_found_without_importing(project: Path, target: str, folder: str) -> None:
-    """Code that is broken right now is watched all the same."""
-    assert folder_of(target, project) == (project / folder).resolve()
+def test_the_file_of_a_target_is_watched_without_importing(project: Path, target: str) -> None:
+    """Code that is broken right now is watched all the same, with the packages that it stands in."""
+    watcher = CodeWatcher([target], project)
+    name = target.partition(":")[0].removesuffix(".py").replace(".", "/")
+    file = project / f"{name}.py"
+    (file if file.is_file() else project / name / "__init__.py").write_text("x = 1  # changed")
+    assert len(watcher.changed()) == 1
+    assert watcher.changed() == []
 
 
 def test_an_unknown_target_is_watched_nowhere(project: Path) -> None:
     """The worker says what is wrong with it."""
-    assert folder_of("no_such_package_here", project) is None
+    assert CodeWatcher(["no_such_package_here", "nowhere.py"], project).changed() == []
 
 
-def test_changes_are_told_once(project: Path) -> None:
-    """A changed, a new and a removed file; caches and hidden folders don't count."""
-    watcher = CodeWatcher(["pack.inner.flow", "pack"], project)
+def test_only_what_a_target_imports_counts(project: Path) -> None:
+    """Directly or through others, absolute or relative, inside a function too; not its neighbours."""
+    inner = project / "pack" / "inner"
+    (inner / "flow.py").write_text("import json\nfrom . import near\nfrom .deep.down import thing\nimport far\n")
+    (inner / "near.py").write_text("def f():\n    from ..above import x\n")
+    (inner / "deep").mkdir()
+    for path in (inner / "deep" / "down.py", project / "pack" / "above.py", project / "far.py"):
+        path.write_text("")
+    for path in (inner / "other.py", project / "pack" / "tests.py", project / "json.py"):
+        path.write_text("")
+    watcher = CodeWatcher(["pack.inner.flow"], project)
+    for path in (inner / "other.py", project / "pack" / "tests.py", project / "reports.py", project / "new.py"):
+        path.write_text("x = 1")
     assert watcher.changed() == []
-    (project / "pack" / "inner" / "flow.py").write_text("x = 1")
-    (project / "pack" / "new.py").write_text("")
-    (project / "pack" / "inner" / "__init__.py").unlink()
-    for ignored in ("__pycache__", ".hidden"):
-        (project / "pack" / ignored).mkdir()
-        (project / "pack" / ignored / "x.py").write_text("")
-    assert {path.name for path in watcher.changed()} == {"flow.py", "new.py", "__init__.py"}
-    assert watcher.changed() == []
+    for path in (inner / "near.py", inner / "deep" / "down.py", project / "pack" / "above.py", project / "far.py"):
+        path.write_text(path.read_text() + "\ny = 1")
+        assert watcher.changed() == [path.resolve()]
+    (inner / "deep" / "down.py").unlink()
+    assert [path.name for path in watcher.changed()] == ["down.py"]
+
+
+def test_broken_code_keeps_what_it_imported(project: Path) -> None:
+    """Mending the file next to it restarts workers too; a new import counts from the look that sees it."""
+    (project / "far.py").write_text("")
+    (project / "reports.py").write_text("import far, later")
+    watcher = CodeWatcher(["reports.py"], project)
+    (project / "reports.py").write_text("import far, later\nbroken(")
+    assert [path.name for path in watcher.changed()] == ["reports.py"]
+    (project / "far.py").write_text("x = 1")
+    (project / "later.py").write_text("")
+    assert [path.name for path in watcher.changed()] == ["far.py", "later.py"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from services.task_service.settings import TaskServiceSettings
 from stanchion.authority.dead_letters import headers_from_json, headers_to_json
 from stanchion.authority.events import Cursor
-from stanchion.authority.keys import PREFIX, ROLES, SCOPES, hash_of, new_secret, scopes_of
+from stanchion.authority.keys import ABOVE_TENANTS, PREFIX, ROLES, SCOPES, hash_of, new_secret, scopes_of
 from stanchion.authority.outcomes import result_nodes
 from stanchion.authority.why_codes import WHY, Reason
 from stanchion.errors import Unprocessable
@@ -49,7 +49,7 @@ class TestRights:
         """Each role has what the one before has; only platform reaches beyond its tenant."""
         assert set(ROLES["viewer"]) < set(ROLES["operator"]) < set(ROLES["admin"]) < set(ROLES["platform"])
         assert set(ROLES["platform"]) == set(SCOPES)
-        assert "tenant.manage" not in ROLES["admin"]
+        assert set(SCOPES) - set(ROLES["admin"]) == ABOVE_TENANTS == {"worker.operate", "metrics.read", "tenant.manage"}
         assert "payload.read" not in ROLES["viewer"]
 
     def test_scopes_and_roles_are_joined_in_order(self) -> None:
