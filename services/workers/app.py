@@ -20,7 +20,7 @@ from stanchion.db.engine import Database
 from stanchion.errors import NotFound, Unavailable
 from stanchion.runtime import failpoints
 from stanchion.runtime.hints import Hints
-from stanchion.runtime.http import HttpServer, health_app
+from stanchion.runtime.http import HttpServer, health_app, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging, get_logger
 from stanchion.telemetry import metrics
@@ -192,4 +192,5 @@ def _health(settings: WorkerSettings, database: Database, consumer: Consumer, fo
         "broker": consumer.check,
         "event loop": foreman.held_up,
     }
-    return HttpServer(health_app(checks), host=settings.http_host, port=settings.http_port, service=settings.SERVICE)
+    app = health_app(checks, with_metrics=is_loopback(settings.http_host))
+    return HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE)

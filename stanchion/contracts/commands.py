@@ -51,7 +51,7 @@ class ExecuteSteps(Message):
     workflow: str
     version: int
     node: str
-    steps: Annotated[tuple[UUID, ...], Field(min_length=1)]
+    steps: Annotated[tuple[UUID, ...], Field(min_length=1, max_length=limits.STEPS_IN_OFFER)]
 
 
 class PlanRun(Message):

@@ -16,7 +16,6 @@ PAYLOAD_VALUES: Final = 4_000_000  # values in one payload: stops a small value 
 INTEGER_MAX: Final = 2**53 - 1  # beyond it a double, and so JavaScript, rounds
 INLINE_BYTES: Final = 64 * KIB  # payload or result kept in the row; larger ones go by reference
 BLOB_BYTES: Final = 8 * MIB  # content-addressed blob in PostgreSQL
-ARTIFACT_BYTES: Final = 100 * MIB  # value sent to the artifact store as a whole; above it the author streams
 COMMAND_BYTES: Final = 64 * KIB  # payload inside a SubmitTask message
 MESSAGE_BYTES: Final = 1_000_000  # whole Kafka message: below the 1 MiB that brokers accept by default
 HTTP_BODY_BYTES: Final = BLOB_BYTES + 64 * KIB  # a request: one payload of blob size and what surrounds it
@@ -32,7 +31,6 @@ REASON_CHARACTERS: Final = 1_000  # why somebody cancelled, reopened, approved
 ERROR_CHARACTERS: Final = 4_000  # error text kept of one attempt; the rest is cut with a note
 NOTE_CHARACTERS: Final = 200  # the note of ctx.progress; the rest is cut
 HEADER_BYTES: Final = 4 * KIB  # one header of a message
-TRACE_CHARACTERS: Final = 55  # a W3C traceparent has exactly so many
 
 # --- shapes ---
 FAN_OUT_CHILDREN: Final = 100_000  # children of one fan-out
@@ -57,7 +55,6 @@ HEARTBEATS_PER_LEASE: Final = 3  # a lease outlives two lost heartbeats
 CANCEL_GRACE_SECONDS: Final = 30.0  # what a running step gets after a cancel before its lease is taken
 DRAIN_SECONDS: Final = 30.0  # what running steps get after SIGTERM
 REOFFER_SECONDS: Final = 5.0  # a ready step whose offer is older and that nobody leased is offered again
-UNKNOWN_DEADLINE_SECONDS: Final = 24 * 3600.0  # probing of an unknown operation, before a person decides
 CLOCK_SKEW_SECONDS: Final = 2.0  # a worker whose clock is further off is shown so
 
 # --- relay ---
