@@ -57,6 +57,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"servers: {config.getoption('--servers')}, broker: {config.getoption('--kafka')}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The folder is the marker, and what runs in one process where several run: the tests of a folder share a stack."""
     for item in items:
