@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import hypothesis
 import psycopg
 import pytest
 import pytest_socket
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
     from stanchion.db.engine import Database
     from stanchion.embedded import Endpoints
+
+# No test depends on how long something takes: a busy machine must not turn an example into a failure.
+hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("patient")
 
 ROOT = Path(__file__).parent
 MARKED_FOLDERS = ("unit", "state", "integration", "fault", "e2e")
@@ -57,14 +62,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"servers: {config.getoption('--servers')}, broker: {config.getoption('--kafka')}"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The folder is the marker, and what runs in one process where several run: the tests of a folder share a stack."""
+    """The folder is the marker."""
     for item in items:
         parts = item.path.relative_to(ROOT).parts if item.path.is_relative_to(ROOT) else ()
         if parts and parts[0] in MARKED_FOLDERS:
             item.add_marker(parts[0])
-            item.add_marker(pytest.mark.xdist_group("/".join(parts[:2] if parts[0] == "integration" else parts[:1])))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,8 +19,8 @@ from stanchion.runtime import failpoints
 from stanchion.runtime.clock import Deadline, pause
 from stanchion.runtime.failpoints import FailpointError, configure, declare, hit
 
-declare("sample.before_commit", "a test's own")
-declare("sample.run", "a test's own")
+declare("testing.before_commit", "a test's own")
+declare("testing.run", "a test's own")
 
 
 @pytest.fixture(autouse=True)
@@ -40,28 +40,28 @@ class TestArming:
     def test_nothing_happens_unless_armed(self) -> None:
         """Passing an unarmed failpoint is a look at an empty table."""
         configure("dev", {})
-        hit("sample.run", node="read")
+        hit("testing.run", node="read")
 
     def test_production_ignores_the_environment(self) -> None:
         """A variable left behind must not kill a real service."""
-        arm("sample.run=raise", profile="production")
-        hit("sample.run")
+        arm("testing.run=raise", profile="production")
+        hit("testing.run")
 
     @pytest.mark.parametrize(
         "text",
         [
             "step.rum=kill",
             "nothing=kill",
-            "sample.run",
-            "sample.run=explode",
-            "sample.run=sleep",
-            "sample.run=kill(5)",
-            "sample.run[node]=kill",
-            "sample.run=0*kill",
-            "sample.run[node=a=kill",
+            "testing.run",
+            "testing.run=explode",
+            "testing.run=sleep",
+            "testing.run=kill(5)",
+            "testing.run[node]=kill",
+            "testing.run=0*kill",
+            "testing.run[node=a=kill",
             "=kill",
-            "sample.run=hold",
-            "sample.run==kill",
+            "testing.run=hold",
+            "testing.run==kill",
         ],
     )
     def test_what_does_not_exist_is_an_error_at_the_start(self, text: str) -> None:
@@ -72,8 +72,8 @@ class TestArming:
 
     def test_the_error_names_the_neighbours(self) -> None:
         """The right name is probably among them."""
-        with pytest.raises(Unprocessable, match=r"there are .*sample\.run"):
-            arm("sample.rum=kill")
+        with pytest.raises(Unprocessable, match=r"there are .*testing\.run"):
+            arm("testing.rum=kill")
 
     @pytest.mark.parametrize("name", ["", "Step", "step.", ".run", "step run", "step-run"])
     def test_a_malformed_name_can_not_be_declared(self, name: str) -> None:
@@ -83,48 +83,48 @@ class TestArming:
 
     def test_one_name_has_one_meaning(self) -> None:
         """Declaring it again with the same one is harmless."""
-        declare("sample.run", "a test's own")
+        declare("testing.run", "a test's own")
         with pytest.raises(ValueError, match="two meanings"):
-            declare("sample.run", "another")
+            declare("testing.run", "another")
 
 
 class TestFiring:
     def test_conditions_compare_the_text_of_the_context(self) -> None:
         """All must match; a missing one does not."""
-        arm("sample.run[node=read,idx=7]=raise")
-        hit("sample.run", node="read", idx=8)
-        hit("sample.run", node="read")
-        hit("sample.before_commit", node="read", idx=7)
+        arm("testing.run[node=read,idx=7]=raise")
+        hit("testing.run", node="read", idx=8)
+        hit("testing.run", node="read")
+        hit("testing.before_commit", node="read", idx=7)
         with pytest.raises(FailpointError):
-            hit("sample.run", node="read", idx=7, more=1)
+            hit("testing.run", node="read", idx=7, more=1)
 
     def test_counts_only_matching_hits_and_fires_once(self) -> None:
         """`2*` is the second, not every second."""
-        arm("sample.run[node=read]=2*raise")
-        hit("sample.run", node="read")
-        hit("sample.run", node="other")
+        arm("testing.run[node=read]=2*raise")
+        hit("testing.run", node="read")
+        hit("testing.run", node="other")
         with pytest.raises(FailpointError):
-            hit("sample.run", node="read")
-        hit("sample.run", node="read")
+            hit("testing.run", node="read")
+        hit("testing.run", node="read")
 
     def test_without_a_count_each_hit_fires(self) -> None:
         """Several rules stand side by side."""
-        arm("sample.run=raise; sample.before_commit=raise;")
+        arm("testing.run=raise; testing.before_commit=raise;")
         for _ in range(2):
             with pytest.raises(FailpointError):
-                hit("sample.run")
+                hit("testing.run")
         with pytest.raises(FailpointError):
-            hit("sample.before_commit")
+            hit("testing.before_commit")
 
     def test_only_one_of_many_threads_is_the_nth(self) -> None:
         """Counting holds under concurrency."""
-        arm("sample.run=50*raise")
+        arm("testing.run=50*raise")
         fired = []
 
         def many() -> None:
             for _ in range(20):
                 try:
-                    hit("sample.run")
+                    hit("testing.run")
                 except FailpointError:
                     fired.append(1)
 
@@ -137,19 +137,21 @@ class TestFiring:
 
     def test_each_firing_leaves_one_line(self, tmp_path: Path) -> None:
         """The test that armed it can count."""
-        arm("sample.run=sleep(1)", tmp_path / "deep" / "folder")
-        hit("sample.run", node="read", idx=7)
-        hit("sample.run", node="a\nb")
+        arm("testing.run=sleep(1)", tmp_path / "deep" / "folder")
+        hit("testing.run", node="read", idx=7)
+        hit("testing.run", node="a\nb")
         lines = [json.loads(line) for line in (tmp_path / "deep" / "folder" / "fired.log").read_text().splitlines()]
         assert [line["context"] for line in lines] == [{"node": "read", "idx": "7"}, {"node": "a\nb"}]
-        assert {(line["name"], line["action"], line["pid"]) for line in lines} == {("sample.run", "sleep", os.getpid())}
+        assert {(line["name"], line["action"], line["pid"]) for line in lines} == {
+            ("testing.run", "sleep", os.getpid())
+        }
 
     def test_hold_waits_for_its_release(self, tmp_path: Path) -> None:
         """It says that it is held, and by which process."""
-        arm("sample.run=hold", tmp_path)
-        held = threading.Thread(target=hit, args=("sample.run",), daemon=True)
+        arm("testing.run=hold", tmp_path)
+        held = threading.Thread(target=hit, args=("testing.run",), daemon=True)
         held.start()
-        mark = tmp_path / f"sample.run.{os.getpid()}.held"
+        mark = tmp_path / f"testing.run.{os.getpid()}.held"
         deadline = Deadline(10)
         while not mark.exists():
             assert not deadline.passed
@@ -164,9 +166,9 @@ class TestFiring:
     ) -> None:
         """A test that died must not leave a process behind for ever."""
         monkeypatch.setattr(failpoints, "HOLD_SECONDS_MAX", 0.05)
-        arm("sample.run=hold", tmp_path)
+        arm("testing.run=hold", tmp_path)
         with pytest.raises(FailpointError, match="never released"):
-            hit("sample.run")
+            hit("testing.run")
 
 
 CHILD = """
