@@ -188,8 +188,7 @@ def _call_in_phases(
             while connection.pgconn.flush():
                 pass
             failpoints.hit(f"{transaction}.mid_commit")
-            while connection.pgconn.get_result() is not None:
-                pass
+            _await_commit(connection)
         else:
             connection.execute("COMMIT")
     except BaseException:
@@ -198,3 +197,12 @@ def _call_in_phases(
         raise
     failpoints.hit(f"{transaction}.after_commit")
     return rows
+
+
+def _await_commit(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """Read the answer to a COMMIT: on a lost connection there is none, and a transaction that failed is told ROLLBACK."""
+    confirmed = False
+    while (result := connection.pgconn.get_result()) is not None:
+        confirmed = confirmed or result.command_status == b"COMMIT"
+    if not confirmed:
+        raise psycopg.OperationalError("the connection was lost before the commit was confirmed")
