@@ -58,8 +58,8 @@ format: $(STAMP)  ## Format the code and fix what lint can fix
 
 test-kafka: $(STAMP)  ## Run what touches the broker against Apache Kafka: suites and faults on one node, killed leaders on three
 	@$(BIN)/python -m pytest $(ARGS) --kafka apache $(KAFKA_TESTS)
-	@$(BIN)/python -m pytest $(ARGS) --kafka apache --subset ci $(KAFKA_FAULTS)
-	@$(BIN)/python -m pytest $(ARGS) --kafka apache-3 $(CLUSTER_FAULTS)
+	@$(if $(strip $(KAFKA_FAULTS)),$(BIN)/python -m pytest $(ARGS) --kafka apache --subset ci $(KAFKA_FAULTS))
+	@$(if $(strip $(CLUSTER_FAULTS)),$(BIN)/python -m pytest $(ARGS) --kafka apache-3 $(CLUSTER_FAULTS))
 
 test-fault: $(STAMP)  ## The whole product of failpoints, kill and freeze, and phases (SEED=...)
 	@$(BIN)/python -m pytest $(ARGS) tests/fault --campaign full $(if $(SEED),--seed $(SEED))
