@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -271,3 +272,13 @@ class Gate:
         for one in (source, sink):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+
+def seen(hand: Hand) -> bool:
+    """The hand reports presence; True when it is asked to drain."""
+    return seen_as(hand.leases, "hand")
+
+
+def seen_as(leases: Leases, name: str, running: int = 0, state: str = "active") -> bool:
+    """Any worker does."""
+    return leases.seen(name=name, host="here", pid=1, slots=8, running=running, state=state, clock=datetime.now(UTC))
