@@ -119,7 +119,7 @@ class Foreman:
         if not ended:
             return False
         self._unsettled = ended
-        room = 0 if self.draining else max(self.slots.count - self.slots.taken - self.slots.waiting, 0)
+        room = 0 if self.draining else self.slots.free
         self.settler.hand_in([a.outcome for a in ended if a.outcome is not None], room)
         for attempt in ended:
             self._measure(attempt)
@@ -152,9 +152,8 @@ class Foreman:
             return False
         self.offers.take_in(room)
         picked = self.offers.pick(min(room, BATCH))
-        starting = max(self.slots.count - self.slots.taken - self.slots.waiting, 0)
         try:
-            granted = self._grant([o.step_id for o in picked], starting)
+            granted = self._grant([o.step_id for o in picked], self.slots.free)
         except BaseException:
             self.offers.put_back(picked)
             raise

@@ -47,7 +47,8 @@ class LeaseKeeper:
             self.guard_once()
             raise
         metrics.heartbeat_seconds.observe(monotonic() - begun)
-        self._trusted_from = {k: v for k, v in self._trusted_from.items() if k in {self._key(a) for a in held}}
+        keys = {self._key(a) for a in held}
+        self._trusted_from = {k: v for k, v in self._trusted_from.items() if k in keys}
         for attempt in held:
             match verdicts.get(attempt.lease.step_id, "lost"):
                 case "ok":

@@ -97,6 +97,11 @@ class Slots:
         """How many attempts wait for a slot."""
         return len(self._queue)
 
+    @property
+    def free(self) -> int:
+        """How many attempts would begin at once."""
+        return max(self.count - self.taken - self.waiting, 0)
+
     def oldest_waiting(self) -> Attempt | None:
         """The attempt that has waited longest for a slot."""
         try:

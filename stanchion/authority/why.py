@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, any_, func, select
 
-from stanchion.contracts import ids
+from stanchion.contracts import ids, limits
 from stanchion.contracts.failures import told
 from stanchion.db import tables
 from stanchion.db.engine import Database
@@ -19,7 +19,6 @@ from .graph_view import arrived_at_barrier
 from .queries import BARRIER, Row, missing, rows_of
 from .why_codes import Reason
 
-WORKER_SEEN_SECONDS: Final = 30  # a worker that was silent for so long serves nobody
 LAG_SECONDS: Final = 5.0  # younger messages are on their way
 UNTAKEN_OFFERS: Final = 4  # after 5, 10 and 20 s a step was offered again: a worker with a free slot took it long ago
 STALLED_SECONDS: Final = 60  # a fan-out whose next chunk is due for so long is not planned any more
@@ -225,7 +224,7 @@ class _Look:
 
     def _ready_group(self, run: Row, group: Row) -> Reason:
         definition = f"{group['workflow']}@{group['workflow_version']}"
-        seen = _WORKER.seen_at > self.now - func.make_interval(0, 0, 0, 0, 0, 0, WORKER_SEEN_SECONDS)
+        seen = _WORKER.seen_at > self.now - func.make_interval(0, 0, 0, 0, 0, 0, limits.WORKER_SEEN_SECONDS)
         alive = (_WORKER.state == "active") & seen & _WORKER.queues.contains([group["queue"]])
         alive &= _WORKER.tenants.is_(None) | _WORKER.tenants.contains([run["tenant_id"]])
         both = select(func.count(), func.sum(_WORKER.slots), func.sum(_WORKER.running))

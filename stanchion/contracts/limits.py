@@ -55,6 +55,7 @@ HEARTBEATS_PER_LEASE: Final = 3  # a lease outlives two lost heartbeats
 CANCEL_GRACE_SECONDS: Final = 30.0  # what a running step gets after a cancel before its lease is taken
 DRAIN_SECONDS: Final = 30.0  # what running steps get after SIGTERM
 REOFFER_SECONDS: Final = 5.0  # a ready step whose offer is older and that nobody leased is offered again
+WORKER_SEEN_SECONDS: Final = 30  # a worker that was silent for so long serves nobody
 CLOCK_SKEW_SECONDS: Final = 2.0  # a worker whose clock is further off is shown so
 
 # --- relay ---

@@ -8,7 +8,6 @@ then it is known how many children there are), and one for being chosen by Go.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -158,8 +157,11 @@ def _barrier_row(
     }
 
 
-def needed(join: JoinSpec, expected: int) -> int:
-    """How many arrivals open the barrier. Nothing expected: it opens at once, whatever its rule."""
+def needed(join: JoinSpec, expected: int) -> int | None:
+    """How many arrivals open the barrier; None for a share, which the database works out from those that take part.
+
+    Nothing expected: it opens at once, whatever its rule.
+    """
     if expected == 0:
         return 0
     if join.rule == "all":
@@ -167,7 +169,7 @@ def needed(join: JoinSpec, expected: int) -> int:
     if join.rule == "first":
         return 1
     assert join.need is not None
-    return join.need if isinstance(join.need, int) else math.ceil(round(join.need * expected, 9))
+    return join.need if isinstance(join.need, int) else None
 
 
 def first_plan(graph: Graph, place: Place, task_input: Any) -> Plan:

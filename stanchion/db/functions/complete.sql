@@ -60,15 +60,14 @@ BEGIN
     END IF;
   END IF;
   PERFORM conclude(v_after);
+  IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
+    v_done := v_done || refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded');
+  END IF;
   RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
     FROM unnest(v_done) d(id);
   IF v_mine IS NOT NULL THEN
     RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, p_definitions, p_queues, v_mine, p_ttl_ms, p_room);
     -- what the lease left out (its run was paused meanwhile) must still be found by others
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
-  END IF;
-  IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-    RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
-      FROM unnest(refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded')) d;
   END IF;
 END $$;

@@ -11,7 +11,7 @@ BEGIN
     SELECT * FROM jsonb_to_recordset(p_barriers) AS x(tenant_id uuid, barrier_id uuid, run_id uuid, step_id uuid, fan_id uuid, node text, kind text, rule text, need int, share double precision, expected int, on_failed text, rest text, within_ms bigint, slots int)
   ), b AS (
     INSERT INTO barrier (tenant_id, barrier_id, run_id, step_id, fan_id, node, kind, rule, need, share, expected, on_failed, rest, slots, slots_left, state, deadline_at, created_at)
-    SELECT p.tenant_id, p.barrier_id, p.run_id, p.step_id, p.fan_id, p.node, p.kind, p.rule, p.need, p.share, p.expected, coalesce(p.on_failed, 'fail'), coalesce(p.rest, 'cancel'), coalesce(p.slots, 0), coalesce(p.slots, 0), 'waiting',
+    SELECT p.tenant_id, p.barrier_id, p.run_id, p.step_id, p.fan_id, p.node, p.kind, p.rule, coalesce(p.need, needed(p.share, p.expected)), p.share, p.expected, coalesce(p.on_failed, 'fail'), coalesce(p.rest, 'cancel'), coalesce(p.slots, 0), coalesce(p.slots, 0), 'waiting',
            v_now + p.within_ms * interval '1 ms', v_now FROM p
   ), l AS (
     -- the capacity of each slot is exact: it is known from the indexes which child arrives where

@@ -1,4 +1,4 @@
--- purpose: how many arrivals a share of so many branches is, rounded up; the planner has the same formula
+-- purpose: how many arrivals a share of so many branches is, rounded up
 -- transition: none
 -- fenced by: nothing
 -- locks: none

@@ -14,17 +14,18 @@ DECLARE
   s step;
   t attempt;
   v_final boolean;
-  v_blamed boolean;
+  v_workers uuid[];
+  v_worst int[];
   v_x record;
 BEGIN
   SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
   IF v_ids IS NULL THEN RETURN; END IF;
+  -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
+  SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (
+    SELECT a.worker_id, max((SELECT n.losses FROM step n WHERE n.step_id = a.step_id AND n.tenant_id = a.tenant_id)) AS losses FROM attempt a
+    WHERE a.step_id = ANY (v_ids) AND a.ended_at IS NULL AND a.started_at IS NOT NULL GROUP BY a.worker_id) x WHERE x.losses > 1;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
-    -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
-    v_blamed := s.losses >= coalesce((SELECT max(n.losses) FROM attempt a, attempt o, step n WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL
-      AND o.worker_id = a.worker_id AND o.step_id <> a.step_id AND o.started_at IS NOT NULL AND (o.ended_at IS NULL OR o.state = 'lost' AND o.ended_at > v_now - interval '1 min')
-      AND o.step_id = ANY (v_ids) AND n.step_id = o.step_id AND n.losses > 1), 0);
-    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND v_blamed,
+    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
       error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;

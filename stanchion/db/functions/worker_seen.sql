@@ -5,7 +5,7 @@
 CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz, p_tenants uuid[]) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
-  v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND w.state = 'active' AND w.seen_at > v_now - interval '30 s' AND w.queues @> p_queues AND w.workflows @> p_workflows);
+  v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND is_alive(w));
   v_drain boolean;
 BEGIN
   INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at, tenants)
@@ -16,7 +16,7 @@ BEGIN
   IF p_state = 'active' AND NOT v_known THEN
     -- it is new, or was away: what waited for one like it is offered now
     UPDATE ready x SET offered_at = NULL, offers = 0 WHERE x.step_id = ANY (ARRAY(
-      SELECT r.step_id FROM ready r WHERE r.queue = ANY (p_queues) AND r.offered_at > v_now AND r.workflow || '@' || r.workflow_version = ANY (p_workflows) LIMIT 20000 FOR UPDATE SKIP LOCKED));
+      SELECT r.step_id FROM ready r WHERE r.queue = ANY (p_queues) AND r.offered_at > v_now AND r.workflow || '@' || r.workflow_version = ANY (p_workflows) AND (p_tenants IS NULL OR r.tenant_id = ANY (p_tenants)) LIMIT 20000 FOR UPDATE SKIP LOCKED));
   END IF;
   RETURN v_drain;
 END $$;

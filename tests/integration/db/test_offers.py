@@ -69,6 +69,32 @@ def test_steps_that_no_worker_serves_leave_the_window_until_one_comes(engine: En
     assert engine.all(aside) == [0]
 
 
+def test_a_worker_of_another_tenant_brings_nothing_back(engine: Engine) -> None:
+    """What was put aside waits for a worker that may lease it, and for no other."""
+    _, worker = wide(engine, "of_tenants")
+    engine.definitions.remove("of_tenants@1")
+    look(engine, worker)
+    aside = "SELECT count(*) FROM stanchion.ready WHERE offered_at > stanchion.clock()"
+    before = engine.all(aside)
+    assert before[0] >= limits.OFFER_WINDOW
+    engine.definitions.append("of_tenants@1")
+    for tenants, left in (([uuid4()], before), ([engine.tenant], [0])):
+        other = engine.worker()
+        other.leases.reach = Reach(tenants, engine.definitions, engine.queues)
+        other.seen()
+        assert engine.all(aside) == left
+
+
+def test_a_worker_counts_as_there_for_as_long_as_people_are_told(engine: Engine) -> None:
+    """The database and `why` have the same number of seconds."""
+    engine.worker().seen()
+    alive = "SELECT stanchion.is_alive(w) FROM stanchion.worker w"
+    engine.forward(limits.WORKER_SEEN_SECONDS - 1)
+    assert engine.all(alive) == [True]
+    engine.forward(2)
+    assert engine.all(alive) == [False]
+
+
 def test_an_offer_gives_a_worker_only_what_it_serves(engine: Engine) -> None:
     """A message that names a step of another workflow or queue leases nothing: the worker could not run it."""
     engine.submit(single("mine"))

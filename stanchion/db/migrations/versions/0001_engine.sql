@@ -999,16 +999,15 @@ BEGIN
     END IF;
   END IF;
   PERFORM conclude(v_after);
+  IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
+    v_done := v_done || refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded');
+  END IF;
   RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
     FROM unnest(v_done) d(id);
   IF v_mine IS NOT NULL THEN
     RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, p_definitions, p_queues, v_mine, p_ttl_ms, p_room);
     -- what the lease left out (its run was paused meanwhile) must still be found by others
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
-  END IF;
-  IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
-    RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
-      FROM unnest(refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded')) d;
   END IF;
 END $$;
 
@@ -1917,7 +1916,7 @@ BEGIN
     SELECT * FROM jsonb_to_recordset(p_barriers) AS x(tenant_id uuid, barrier_id uuid, run_id uuid, step_id uuid, fan_id uuid, node text, kind text, rule text, need int, share double precision, expected int, on_failed text, rest text, within_ms bigint, slots int)
   ), b AS (
     INSERT INTO barrier (tenant_id, barrier_id, run_id, step_id, fan_id, node, kind, rule, need, share, expected, on_failed, rest, slots, slots_left, state, deadline_at, created_at)
-    SELECT p.tenant_id, p.barrier_id, p.run_id, p.step_id, p.fan_id, p.node, p.kind, p.rule, p.need, p.share, p.expected, coalesce(p.on_failed, 'fail'), coalesce(p.rest, 'cancel'), coalesce(p.slots, 0), coalesce(p.slots, 0), 'waiting',
+    SELECT p.tenant_id, p.barrier_id, p.run_id, p.step_id, p.fan_id, p.node, p.kind, p.rule, coalesce(p.need, needed(p.share, p.expected)), p.share, p.expected, coalesce(p.on_failed, 'fail'), coalesce(p.rest, 'cancel'), coalesce(p.slots, 0), coalesce(p.slots, 0), 'waiting',
            v_now + p.within_ms * interval '1 ms', v_now FROM p
   ), l AS (
     -- the capacity of each slot is exact: it is known from the indexes which child arrives where
@@ -1963,6 +1962,14 @@ BEGIN
   PERFORM spread(v_empty, '{}');
 END $$;
 
+-- purpose: whether a worker takes on work: active, and heard of in the last half minute
+-- transition: none
+-- fenced by: nothing: presence is information
+-- locks: none
+CREATE FUNCTION is_alive(w worker) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT w.state = 'active' AND w.seen_at > clock() - interval '30 s'
+$$;
+
 -- purpose: whether a failed step holds its branch: its fan-out's joins hold for failed branches, and one of them still waits
 -- transition: none
 -- fenced by: nothing
@@ -1977,7 +1984,7 @@ $$;
 -- locks: none
 CREATE FUNCTION is_leasable(r ready) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND u.paused_at IS NULL AND u.state IN ('created', 'running'))
-    AND EXISTS (SELECT FROM worker w WHERE w.state = 'active' AND w.seen_at > clock() - interval '30 s' AND r.queue = ANY (w.queues) AND (w.tenants IS NULL OR r.tenant_id = ANY (w.tenants)) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
+    AND EXISTS (SELECT FROM worker w WHERE is_alive(w) AND r.queue = ANY (w.queues) AND (w.tenants IS NULL OR r.tenant_id = ANY (w.tenants)) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
 $$;
 
 -- purpose: whether a waiting join counts something else than its branches say
@@ -2282,7 +2289,7 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
   SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind <> 'retry' OR t.version = w.version))
 $$;
 
--- purpose: how many arrivals a share of so many branches is, rounded up; the planner has the same formula
+-- purpose: how many arrivals a share of so many branches is, rounded up
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -2607,17 +2614,18 @@ DECLARE
   s step;
   t attempt;
   v_final boolean;
-  v_blamed boolean;
+  v_workers uuid[];
+  v_worst int[];
   v_x record;
 BEGIN
   SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
   IF v_ids IS NULL THEN RETURN; END IF;
+  -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
+  SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (
+    SELECT a.worker_id, max((SELECT n.losses FROM step n WHERE n.step_id = a.step_id AND n.tenant_id = a.tenant_id)) AS losses FROM attempt a
+    WHERE a.step_id = ANY (v_ids) AND a.ended_at IS NULL AND a.started_at IS NOT NULL GROUP BY a.worker_id) x WHERE x.losses > 1;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
-    -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
-    v_blamed := s.losses >= coalesce((SELECT max(n.losses) FROM attempt a, attempt o, step n WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL
-      AND o.worker_id = a.worker_id AND o.step_id <> a.step_id AND o.started_at IS NOT NULL AND (o.ended_at IS NULL OR o.state = 'lost' AND o.ended_at > v_now - interval '1 min')
-      AND o.step_id = ANY (v_ids) AND n.step_id = o.step_id AND n.losses > 1), 0);
-    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND v_blamed,
+    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
       error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;
@@ -3566,7 +3574,7 @@ $$;
 CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz, p_tenants uuid[]) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
-  v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND w.state = 'active' AND w.seen_at > v_now - interval '30 s' AND w.queues @> p_queues AND w.workflows @> p_workflows);
+  v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND is_alive(w));
   v_drain boolean;
 BEGIN
   INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at, tenants)
@@ -3577,7 +3585,7 @@ BEGIN
   IF p_state = 'active' AND NOT v_known THEN
     -- it is new, or was away: what waited for one like it is offered now
     UPDATE ready x SET offered_at = NULL, offers = 0 WHERE x.step_id = ANY (ARRAY(
-      SELECT r.step_id FROM ready r WHERE r.queue = ANY (p_queues) AND r.offered_at > v_now AND r.workflow || '@' || r.workflow_version = ANY (p_workflows) LIMIT 20000 FOR UPDATE SKIP LOCKED));
+      SELECT r.step_id FROM ready r WHERE r.queue = ANY (p_queues) AND r.offered_at > v_now AND r.workflow || '@' || r.workflow_version = ANY (p_workflows) AND (p_tenants IS NULL OR r.tenant_id = ANY (p_tenants)) LIMIT 20000 FOR UPDATE SKIP LOCKED));
   END IF;
   RETURN v_drain;
 END $$;
