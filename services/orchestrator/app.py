@@ -13,7 +13,7 @@ from stanchion.bus.consumer import Consumer
 from stanchion.contracts.topics import ORCHESTRATOR_COMMANDS
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import ORCHESTRATOR, Hints
 from stanchion.runtime.http import HttpServer, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
@@ -46,7 +46,7 @@ def build(argv: Sequence[str]) -> Service:
     planning = Planning(database, Workflows(database))
     hints = Hints(settings.redis_url.get_secret_value() if settings.redis_url else None)
     lookout = Lookout(upkeep)
-    look = hints.subscribe(["orchestrator"])
+    look = hints.subscribe([ORCHESTRATOR])
     arrived = Event()
     consumer = Consumer(settings.kafka, "stanchion-orchestrator", [ORCHESTRATOR_COMMANDS], wake=arrived)
 

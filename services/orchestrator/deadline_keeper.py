@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stanchion.authority.upkeep import Upkeep
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import RELAY, Hints
 from stanchion.runtime.logging import get_logger
 
 log = get_logger()
@@ -22,5 +22,5 @@ class DeadlineKeeper:
         fired, more = self.upkeep.fire_timers(self.batch)
         if fired:
             log.info("timer.fired", count=fired)
-            self.hints.publish("relay")
+            self.hints.publish(RELAY)
         return more

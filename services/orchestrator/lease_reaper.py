@@ -7,7 +7,7 @@ its next look.
 from __future__ import annotations
 
 from stanchion.authority.upkeep import Upkeep
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import RELAY, WORKERS, Hints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
 
@@ -28,5 +28,6 @@ class LeaseReaper:
         if reaped:
             metrics.leases_reaped.inc(len(reaped))
             log.warning("lease.reaped", steps=len(reaped), failed=sum(1 for s in reaped.values() if s == "failed"))
-            self.hints.publish("relay")
+            self.hints.publish(RELAY)
+            self.hints.publish(WORKERS)  # the offers go to the partitions that the lost worker may still hold
         return len(reaped) == self.batch

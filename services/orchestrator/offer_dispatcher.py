@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stanchion.authority.upkeep import Upkeep
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import RELAY, Hints
 
 
 class OfferDispatcher:
@@ -18,5 +18,5 @@ class OfferDispatcher:
         """Offer by priority, then age."""
         offered = self.upkeep.offer(self.window)
         if offered:
-            self.hints.publish("relay")
+            self.hints.publish(RELAY)
         return offered > 0

@@ -9,7 +9,7 @@ from stanchion.authority.upkeep import Upkeep
 from stanchion.contracts.texts import clean
 from stanchion.errors import SCHEMA_DIFFERS, InvariantViolated, Superseded, Unavailable, Unstorable
 from stanchion.runtime.clock import monotonic
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import RELAY, Hints
 from stanchion.runtime.logging import get_logger
 
 log = get_logger()
@@ -47,7 +47,7 @@ class RunPlanner:
                 continue
             if said == "expanded":
                 log.info("run.expanded", run_id=str(fan.run_id), node=fan.node, first=fan.next_index)
-                self.hints.publish("relay")
+                self.hints.publish(RELAY)
         if bug is not None:
             raise bug  # the process ends, but the run behind it has ended too, and can't do it again
         return bool(due)

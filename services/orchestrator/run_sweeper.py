@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stanchion.authority.upkeep import Upkeep
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import RELAY, Hints
 from stanchion.runtime.logging import get_logger
 
 from .lookout import Lookout
@@ -29,9 +29,9 @@ class RunSweeper:
             more = more or said == "sweeping"
             if said == "ended":
                 log.info("run.finished", run_id=str(run_id))
-                self.hints.publish("relay")
+                self.hints.publish(RELAY)
         for barrier_id in waiting.barriers:
             if self.upkeep.sweep_barrier(barrier_id):
                 more = True
-                self.hints.publish("relay")
+                self.hints.publish(RELAY)
         return more

@@ -10,7 +10,7 @@ from stanchion.contracts.ids import new_id
 from stanchion.contracts.topics import PARTITIONS, PARTITIONS_EMBEDDED
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import RELAY, Hints
 from stanchion.runtime.http import HttpServer, health_app, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
@@ -54,7 +54,7 @@ def build(argv: Sequence[str]) -> Service:
         publisher.run_once,
         busy_wait=0.002,
         idle_wait=settings.relay_idle_seconds,
-        wake=hints.subscribe(["relay"]),
+        wake=hints.subscribe([RELAY]),
     )
     service.add_loop("lag", measure, busy_wait=5.0, idle_wait=5.0)
     if settings.http_port is not None:

@@ -27,7 +27,7 @@ from stanchion.contracts.topics import PARTITIONS, PARTITIONS_EMBEDDED, TASK_SER
 from stanchion.db.engine import Database
 from stanchion.errors import Unavailable
 from stanchion.runtime import failpoints
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import RELAY, Hints
 from stanchion.runtime.http import Check, HttpServer
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
@@ -36,7 +36,7 @@ from .access import KeyRing
 from .command_reader import CommandReader
 from .deps import Deps
 from .event_feed import EventFeed
-from .handlers import RELAY, Handlers
+from .handlers import Handlers
 from .health import IntakeCheck, SchemaCheck
 from .http import create_app
 from .intake import CommandIntake

@@ -17,12 +17,9 @@ from stanchion.contracts import ids, limits, payload
 from stanchion.contracts.commands import SubmitTask
 from stanchion.errors import Conflict, NotFound, StanchionError, Unprocessable
 from stanchion.runtime.clock import utc_now
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 
 from .bodies import ReopenBody
-
-RELAY = "relay"
-ORCHESTRATOR = "orchestrator"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,12 @@ from stanchion.bus.producer import Producer
 from stanchion.contracts.commands import CancelTask, SubmitTask
 from stanchion.errors import SCHEMA_DIFFERS, Conflict, InvariantViolated, Rejected, StanchionError, Unavailable
 from stanchion.runtime import failpoints
+from stanchion.runtime.hints import ORCHESTRATOR, RELAY
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
 
 from .command_reader import CommandReader, Order, Unreadable
-from .handlers import ORCHESTRATOR, RELAY, Handlers, key_conflict
+from .handlers import Handlers, key_conflict
 
 log = get_logger()
 

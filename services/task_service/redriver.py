@@ -7,9 +7,7 @@ from uuid import UUID
 from stanchion.authority.dead_letters import OUTBOX, DeadLetters
 from stanchion.authority.keys import Principal
 from stanchion.bus.producer import Producer
-from stanchion.runtime.hints import Hints
-
-from .handlers import RELAY
+from stanchion.runtime.hints import RELAY, Hints
 
 
 class Redriver:

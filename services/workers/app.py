@@ -19,7 +19,7 @@ from stanchion.contracts.topics import PARTITIONS, PARTITIONS_EMBEDDED, worker_c
 from stanchion.db.engine import Database
 from stanchion.errors import NotFound, Unavailable
 from stanchion.runtime import failpoints
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import WORKERS, Hints
 from stanchion.runtime.http import HttpServer, health_app, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging, get_logger
@@ -146,7 +146,9 @@ def build(argv: Sequence[str]) -> Service:
         durations,
         hints,
         settings.find_seconds,
+        called=hints.subscribe([WORKERS]),
     )
+    hints.subscribe([WORKERS], wake)  # after `called`: whoever is woken finds it set
     metrics.slots.set(settings.slots)
 
     service = Service(settings.SERVICE, drain_seconds=settings.drain_seconds)

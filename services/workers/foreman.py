@@ -7,13 +7,14 @@ and an idle worker answers at once. It alone writes under leases, so that two wr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Event
 from typing import Final
 from uuid import UUID
 
 from stanchion.authority.leases import Done, Failure, Lease, Leases
 from stanchion.errors import InvariantViolated, Unavailable
 from stanchion.runtime.clock import monotonic, pause
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import ORCHESTRATOR, RELAY, WORKERS, Hints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
 
@@ -51,6 +52,7 @@ class Foreman:
         durations: Durations,
         hints: Hints,
         find_seconds: float,
+        called: Event,
     ) -> None:
         self.leases = leases
         self.catalogue = catalogue
@@ -59,6 +61,7 @@ class Foreman:
         self.durations = durations
         self.hints = hints
         self.find_seconds = find_seconds
+        self.called = called  # set when steps came back that no offer may bring here
         self.held: dict[UUID, Attempt] = {}
         self.settler = Settler(leases, catalogue, hints, self.held, self._take_on)
         self.draining = False
@@ -77,12 +80,17 @@ class Foreman:
         if self._is_held_up():
             self._give_back(self.slots.take_waiting(), "what runs holds up the event loop")
             return STUCK_SECONDS
+        if self.called.is_set():
+            self.called.clear()
+            return self._look(0)
         leased = self._lease()
         self._give_back_stuck()
         if settled or leased:
             self._look_at, self._look_wait = monotonic() + self.find_seconds, self.find_seconds
             return True
-        wait = self._look() if monotonic() >= self._look_at else max(0.001, self._look_at - monotonic())
+        wait = (
+            self._look(self.find_seconds) if monotonic() >= self._look_at else max(0.001, self._look_at - monotonic())
+        )
         return min(wait, STUCK_SECONDS) if self.slots.waiting and wait is not True else wait
 
     def held_up(self) -> str | None:
@@ -161,10 +169,11 @@ class Foreman:
         self._take_on(granted)
         return True
 
-    def _look(self) -> bool | float:
-        """Look at the ready table itself: an offer may be lost, late, or with a worker that is busy."""
+    def _look(self, older_seconds: float) -> bool | float:
+        """Look at the ready table itself: an offer that was made so long ago may be lost, late, or with a worker that is
+        busy, or gone."""
         room = self.slots.count - len(self.held)
-        found = self.leases.find_ready(round(self.find_seconds * 1000), room) if room > 0 else []
+        found = self.leases.find_ready(round(older_seconds * 1000), room) if room > 0 else []
         granted = self._grant(found, room)
         if granted:
             self._take_on(granted)
@@ -238,10 +247,10 @@ class Foreman:
             for lease in others:
                 self._shunned[lease.step_id] = monotonic() + SHUN_SECONDS
             self.leases.give_back(others, "this worker does not serve its workflow")
-            self.hints.publish("relay")
+            self.hints.publish(RELAY)
         if missing := [unknown_step(x) for x in strays if served[id(x)]]:
             self.leases.fail(missing)
-            self.hints.publish("orchestrator")
+            self.hints.publish(ORCHESTRATOR)
 
     def _give_back_stuck(self) -> None:
         if not self.slots.waiting or self.slots.taken < self.slots.count:
@@ -261,7 +270,7 @@ class Foreman:
             self.settler.drop(attempt.lease)
         if taken:
             self.leases.give_back([a.lease for a in taken], why)
-            self.hints.publish("relay")
+            self.hints.publish(RELAY)
 
     # --- the end ---
 
@@ -283,7 +292,8 @@ class Foreman:
         if left:
             self.leases.give_back(left, "the worker shuts down")
             self.held.clear()
-            self.hints.publish("relay")
+            self.hints.publish(RELAY)
+            self.hints.publish(WORKERS)
 
 
 def unknown_step(lease: Lease) -> Failure:

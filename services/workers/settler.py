@@ -22,7 +22,7 @@ from stanchion.errors import (
     Unavailable,
     Unstorable,
 )
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
 
@@ -143,35 +143,35 @@ class Settler:
         accepted, granted = self.leases.complete(done, room)
         self._let_go(done, accepted, "complete")
         metrics.steps_succeeded.labels("").inc(len(accepted))
-        self.hints.publish("relay")
+        self.hints.publish(RELAY)
         if any(self._opens_fan(d.lease) for d in done):
-            self.hints.publish("orchestrator")
+            self.hints.publish(ORCHESTRATOR)
         self.take_on(granted)
 
     def _steer(self, steers: Sequence[Steer]) -> None:
         for steer in steers:
             accepted = self.leases.steer(steer.done, steer.plan)
             self._let_go([steer.done], {steer.done.lease.step_id} if accepted else set(), "complete")
-            self.hints.publish("relay")
+            self.hints.publish(RELAY)
             if "expand" in steer.plan:
-                self.hints.publish("orchestrator")
+                self.hints.publish(ORCHESTRATOR)
 
     def _fail(self, failures: Sequence[Failure]) -> None:
         states = self.leases.fail(failures)
         self._let_go(failures, states.keys(), "fail")
         metrics.steps_failed.labels("").inc(len(states))
-        self.hints.publish("orchestrator")
+        self.hints.publish(ORCHESTRATOR)
 
     def _stopped(self, stopped: Sequence[Stopped]) -> None:
         """A cancelled attempt is reported as such at once; a lost one has nothing to say."""
         cancelled = [s.lease for s in stopped if s.why == "cancelled"]
         if cancelled:
             self.leases.end_cancelled(cancelled)
-            self.hints.publish("orchestrator")
+            self.hints.publish(ORCHESTRATOR)
         for kind, why in (("released", "the worker shuts down"), ("out_of_reach", "the database was out of reach")):
             if leases := [s.lease for s in stopped if s.why == kind]:
                 self.leases.give_back(leases, why)
-                self.hints.publish("relay")
+                self.hints.publish(RELAY)
         for each in stopped:
             self.drop(each.lease)
 

@@ -18,6 +18,10 @@ from stanchion.runtime.logging import get_logger
 if TYPE_CHECKING:
     import redis
 
+RELAY: Final = "relay"  # rows were put into the outbox
+ORCHESTRATOR: Final = "orchestrator"  # something may be due
+WORKERS: Final = "workers"  # steps came back from a worker that was lost or leaves: their offers may go where it read
+
 SPACING_SECONDS: Final = 0.002
 CONNECT_SECONDS: Final = 1.0
 LISTEN_SECONDS: Final = 1.0  # how long the listener waits at once: what stopping may take

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
 from uuid import uuid4
 
@@ -39,7 +40,7 @@ class Crew:
             Consumer(KafkaSettings("127.0.0.1:1"), "none", ["none"]), self.catalogue.serves, lambda *_: None
         )
         durations = Durations(0, 0, 4)
-        self.foreman = Foreman(self.leases, self.catalogue, self.slots, offers, durations, Hints(None), 0.001)
+        self.foreman = Foreman(self.leases, self.catalogue, self.slots, offers, durations, Hints(None), 0.001, Event())
         self.keeper = LeaseKeeper(self.leases, self.foreman)
 
     def work(self, until: Callable[[], Any], seconds: float = 30.0) -> None:
