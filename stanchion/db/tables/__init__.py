@@ -1,0 +1,61 @@
+"""Every table, defined once: the DDL is rendered from here and the dynamic reads are built on it.
+
+Hot tables are narrow and updated in place: `step` has no index on a column that changes (heap-only updates), what is
+ready or due stands in `ready` and `timer`, the lease's expiry in `attempt`. `tenant_id` is in every key, after the
+selective column.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import CheckConstraint
+
+from stanchion.db.columns import metadata
+from stanchion.state import MACHINES
+from stanchion.state.render import check_states
+
+from .joins import barrier, barrier_release, barrier_slot
+from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
+from .processes import maintenance_job, worker
+from .steps import attempt, blob, ready, refused_write, result, step, timer
+from .tenants import api_key, audit, signing_key, tenant
+from .work import node_stat, run, task, workflow
+
+__all__ = [
+    "GLOBAL_TABLES",
+    "api_key",
+    "attempt",
+    "audit",
+    "barrier",
+    "barrier_release",
+    "barrier_slot",
+    "blob",
+    "dead_letter",
+    "event",
+    "inbox",
+    "maintenance_job",
+    "metadata",
+    "node_stat",
+    "outbox",
+    "outbox_partition",
+    "ready",
+    "refused_write",
+    "relay",
+    "result",
+    "run",
+    "signing_key",
+    "step",
+    "task",
+    "tenant",
+    "timer",
+    "worker",
+    "workflow",
+]
+
+for _machine in MACHINES:
+    _table = metadata.tables[f"stanchion.{_machine.table}"]
+    _table.append_constraint(CheckConstraint(check_states(_machine), name=f"states_of_{_machine.table}s"))
+    for _name, _expression in _machine.shapes.items():
+        _table.append_constraint(CheckConstraint(_expression, name=_name))
+
+GLOBAL_TABLES = frozenset({"workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter"})
+"""Tables whose keys carry no tenant: what is deployed (definitions, workers) and what only the engine reads."""
