@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 SEED ?=
-TESTS ?= tests/unit tests/state tests/integration tests/e2e tests/fault
+TESTS ?=
 KAFKA_TESTS ?= $(wildcard tests/integration/test_bus_*.py) tests/integration/test_embedded_apache.py tests/e2e
 KAFKA_FAULTS ?= tests/fault/test_fault_broker.py tests/fault/test_fault_processes.py tests/fault/test_fault_sweep.py
 CLUSTER_FAULTS ?= tests/fault/test_fault_cluster.py
@@ -39,8 +39,8 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP)  ## Run the Research Report Studio on real sources, killing and freezing workers (ARGS="--sources DIR --topic '...'")
 	@$(BIN)/python -m examples.studio.demo $(ARGS)
 
-test: $(STAMP)  ## Run the tests on embedded servers
-	@$(BIN)/python -m pytest $(ARGS) $(TESTS)
+test: $(STAMP)  ## Run the tests on embedded servers (TESTS="tests/unit ...": only those)
+	@$(BIN)/python $(if $(strip $(TESTS)),-m pytest,tests/lanes.py) $(ARGS) $(TESTS)
 
 dev: $(STAMP)  ## Start everything locally and stay (ARGS="yourmodule:workflow")
 	@$(BIN)/stanchion dev $(if $(ARGS),$(ARGS),examples.studio.workflow:studio)
