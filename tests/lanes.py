@@ -75,7 +75,9 @@ def start(name: str, arguments: list[str]) -> Lane:
 def main(arguments: list[str]) -> int:
     """Run all lanes; 0 when no test failed and some ran."""
     started = time.monotonic()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell lets what it starts in the background ignore it: lanes must not
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # a shell lets what it starts in the background ignore it: lanes must not
     lanes = [start(name, arguments) for name in LANES]
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
