@@ -10,6 +10,6 @@ CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean
     EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < (SELECT clock()) - interval '5 s'),
     -- at random: a hundred runs whose steps don't stop must not keep the others from their end
     ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' ORDER BY random() LIMIT 100),
-    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold')
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND b.state <> 'waiting' AND (NOT b.closed OR b.sweep_at IS NOT NULL) AND (b.closed OR b.rest = 'cancel' OR b.on_failed = 'hold')
       AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100)
 $$;
