@@ -313,3 +313,101 @@ def test_a_hold_inside_a_branch_waits_as_long_as_any_join_around_it(engine: Engi
     worker.work()
     assert engine.task(task) == ("completed", "succeeded")
     assert (result(engine, "outer"), result(engine, "patient")) == ([[0, 2], [], [1], 3], [[0, 1, 2], [], [], 3])
+
+
+# --- a join that holds beside one that does not ---
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["joined", "before_the_joined"])
+@pytest.mark.parametrize("width", [3, 40])
+@pytest.mark.parametrize(
+    ("beside", "opened"),
+    [(First(rest="finish"), True), (All(on_failed="collect"), None), (AtLeast(1.0, on_failed="collect"), None)],
+    ids=["first", "all", "share"],
+)
+def test_children_are_reopened_while_any_join_over_them_holds(
+    engine: Engine, beside: Join, opened: bool | None, width: int, deep: bool
+) -> None:
+    """The join beside it keeps what it has decided, and counts the child anew where it has not."""
+    BAD.add(1)
+    task = engine.submit(pair("mixed", beside, HOLD, width=width, deep=deep))
+    worker = engine.worker()
+    worker.work()
+    # a failed step before the joined one is held for all of them; the joined one itself arrives where that is allowed
+    assert engine.barrier("one")["state"] == ("released" if opened or not deep else "waiting")
+    before = engine.all(
+        "SELECT r.body FROM stanchion.step s JOIN stanchion.result r USING (step_id) WHERE s.node = 'one'"
+    )
+    BAD.clear()
+    assert len(engine.reopen(failed(engine))) == 1
+    worker.work()
+    assert engine.task(task) == ("completed", "succeeded")
+    assert result(engine, "two") == [list(range(width)), [], [], width]
+    if before:
+        assert result(engine, "one") == before[0]
+    else:
+        assert result(engine, "one") == [list(range(width)), [], [], width]
+
+
+def test_a_failure_is_given_back_at_a_join_that_still_waits(engine: Engine) -> None:
+    """AtLeast(3) of three counts the failed child out, and in again once it is reopened."""
+    BAD.add(1)
+    task = engine.submit(pair("back", AtLeast(3, on_failed="collect"), HOLD, width=4))
+    worker = engine.worker()
+    worker.settle([worker.run(x) for x in worker.take("find")])
+    engine.expand()
+    worker.settle([worker.run(x) for x in worker.take("read", limit=2)])
+    assert engine.barrier("one")["failed"] == 1
+    BAD.clear()
+    engine.reopen(failed(engine))
+    assert engine.barrier("one")["failed"] == 0
+    worker.work()
+    assert engine.task(task) == ("completed", "succeeded")
+    assert result(engine, "two") == [[0, 1, 2, 3], [], [], 4]
+
+
+@pytest.mark.parametrize("how", ["opened", "first"])
+def test_what_a_closed_join_held_fails_for_the_others(engine: Engine, how: str) -> None:
+    """The join that held is decided and all its branches have settled; the other one, further in, learns of the failure."""
+    wf = Workflow("further_in")
+
+    @wf.step()
+    def find(ctx: Ctx) -> list[int]:
+        return [0, 1, 2]
+
+    @wf.step(after=find, each=True, retries=0)
+    def read(ctx: Ctx, n: int) -> int:
+        if n in BAD:
+            raise ValueError(n)
+        return n
+
+    @wf.step(after=read, retries=0)
+    def polish(ctx: Ctx, n: int) -> int:
+        return n
+
+    @wf.step(after=read)
+    def side(ctx: Ctx, n: int) -> int:
+        return n
+
+    @wf.step(after=read, join=HOLD if how == "opened" else First(on_failed="hold", rest="finish"))
+    def holding(ctx: Ctx, got: Results[int]) -> list[Any]:
+        return seen(got)
+
+    @wf.step(after=polish, join=All(on_failed="collect"))
+    def collecting(ctx: Ctx, got: Results[int]) -> list[Any]:
+        return seen(got)
+
+    BAD.add(1)
+    task = engine.submit(wf)
+    worker = engine.worker()
+    worker.work()
+    if how == "opened":
+        assert engine.task(task) == ("running", "running")
+        engine.open(engine.barrier("holding")["barrier_id"])
+        worker.work()
+    assert engine.task(task) == ("completed", "succeeded")
+    assert result(engine, "collecting") == [[0, 2], [1], [], 3]
+    assert (
+        engine.all("SELECT 1 FROM stanchion.barrier WHERE kind = 'gather' AND (NOT closed OR sweep_at IS NOT NULL)")
+        == []
+    )
