@@ -31,6 +31,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "renew": (WORKER,),
     "find_ready": (WORKER,),
     "find_steps": (WORKER, ORCHESTRATOR),
+    "answers_of": (TASK_SERVICE,),
     "worker_seen": (WORKER,),
     "note_durations": (WORKER,),
     "put_blobs": (WORKER, TASK_SERVICE),
