@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kit.engine import Engine
 from kit.flows import result
+from kit.racing import deadlocks, race
 
 from stanchion.errors import Conflict
 from stanchion.workflow import All, AtLeast, Ctx, First, Go, Results, Workflow
@@ -411,3 +412,48 @@ def test_what_a_closed_join_held_fails_for_the_others(engine: Engine, how: str) 
         engine.all("SELECT 1 FROM stanchion.barrier WHERE kind = 'gather' AND (NOT closed OR sweep_at IS NOT NULL)")
         == []
     )
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["joined", "before_the_joined"])
+def test_a_child_is_reopened_while_others_settle_and_a_join_is_opened(engine: Engine, deep: bool) -> None:
+    """At the same moment, again and again: nobody waits for the other in a circle, and each run ends."""
+    times = 50
+    BAD.add(0)
+    tasks = [engine.submit(pair("raced", HOLD, All(on_failed="collect"), width=4, deep=deep)) for _ in range(times)]
+    worker = engine.worker()
+    worker.settle([worker.run(x) for x in worker.take("find")])
+    engine.expand()
+    runs = [engine.run_of(task) for task in tasks]
+    held: dict[Any, list[Any]] = {run: [] for run in runs}
+    for lease in worker.take("read"):
+        held[lease.run_id].append(lease)
+    for run in runs:
+        worker.settle([worker.run(x) for x in held[run][:3]])
+    joins = [engine.all("SELECT barrier_id FROM stanchion.barrier WHERE run_id = %s AND node = 'one'", r) for r in runs]
+    bad = [engine.all("SELECT step_id FROM stanchion.step WHERE run_id = %s AND state = 'failed'", r) for r in runs]
+    BAD.clear()
+
+    def opened(n: int) -> None:
+        try:
+            engine.open(joins[n][0])
+        except Conflict:
+            return  # a child still runs
+
+    def swept(n: int) -> None:
+        for (barrier_id,) in engine.admin.execute(
+            "SELECT barrier_id FROM stanchion.barrier WHERE run_id = %s", (runs[n],)
+        ).fetchall():
+            engine.upkeep.sweep_barrier(barrier_id)
+
+    race(
+        times,
+        lambda n: engine.reopen(bad[n]),
+        lambda n: worker.settle([worker.run(x) for x in held[runs[n]][3:]]),
+        opened,
+        swept,
+    )
+    worker.work()
+    assert deadlocks(engine) == 0
+    engine.reopen(failed(engine))  # where the join was opened before, or still waits
+    worker.work()
+    assert {engine.task(task) for task in tasks} == {("completed", "succeeded")}
