@@ -99,8 +99,8 @@ register_code(
     "E-JOIN-24",
     "left out of a join",
     status=422,
-    meaning="Someone opened the barrier without this failed child.",
-    fix="Nothing: the reason stands in the audit.",
+    meaning="A step before it in its branch failed, and no join that holds waits for that to be reopened.",
+    fix="Nothing: the failed step has the error.",
 )
 register_code(
     "E-LEASE-03",

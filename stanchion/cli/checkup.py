@@ -143,6 +143,21 @@ class Checkup:
         yield Finding(
             "outbox", FAILING if late else OK, f"the oldest unsent message is {float(lag or 0):.1f} s old", fix
         )
+        yield from self._aside(database)
+
+    def _aside(self, database: Any) -> Iterator[Finding]:
+        """Damaged rows that the orchestrator could not get past; it goes on with all others."""
+        rows = database.read(
+            "SELECT x.kind, x.target_id, x.run_id, x.code, x.why, count(*) OVER () FROM stanchion.set_aside x"
+            " WHERE x.retry_at > stanchion.clock() ORDER BY x.since LIMIT 5"
+        )
+        if not rows:
+            yield Finding("damage", OK, "nothing is set aside")
+        for kind, target, run_id, code, why, count in rows:
+            what = f"one of {count} set aside: {kind} {target} of run {run_id}: {code} {why}"
+            yield Finding(
+                "damage", FAILING, what, "stanchion db check, then stanchion db rebuild; it is tried again by itself"
+            )
 
     def _kafka(self) -> Iterator[Finding]:
         bootstrap = self.connections.value("kafka_bootstrap")

@@ -343,6 +343,20 @@ CREATE TABLE stanchion.run (
 )
  WITH (fillfactor = 40);
 
+CREATE TABLE stanchion.set_aside (
+	kind TEXT NOT NULL,
+	target_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	run_id UUID,
+	code TEXT NOT NULL,
+	why TEXT NOT NULL,
+	tries SMALLINT NOT NULL,
+	since TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	retry_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT set_aside_pkey PRIMARY KEY (target_id, kind, tenant_id),
+	CONSTRAINT kinds_of_what_may_be_set_aside CHECK (kind IN ('lease', 'timer', 'expansion', 'run', 'barrier'))
+);
+
 CREATE TABLE stanchion.signing_key (
 	key_id TEXT NOT NULL,
 	tenant_id UUID NOT NULL,
@@ -383,6 +397,7 @@ CREATE TABLE stanchion.step (
 	sources UUID[],
 	chooses UUID[],
 	late_for UUID[],
+	failed_for JSONB,
 	input JSONB,
 	input_blob BYTEA,
 	answers TEXT,
@@ -503,7 +518,7 @@ CREATE INDEX barrier_of_run ON stanchion.barrier (run_id);
 
 CREATE INDEX barrier_of_step ON stanchion.barrier (step_id) WHERE step_id IS NOT NULL;
 
-CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND NOT closed AND state <> 'waiting';
+CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND state <> 'waiting' AND (NOT closed OR sweep_at IS NOT NULL);
 
 CREATE INDEX inbox_age ON stanchion.inbox (at);
 
@@ -681,6 +696,30 @@ BEGIN
   SELECT coalesce(array_agg(ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath), '{}') INTO o_after FROM step s WHERE s.step_id = ANY (o_done) AND s.counts;
 END $$;
 
+-- purpose: what answers for a node of a run: of each branch the step of the newest round that stands for it and has a result, in the order of the branches from the outermost inwards; its fan-outs are looked for as fan_in does
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION answers_of(p_tenant uuid, p_run uuid, p_node text, p_scope text[], p_limit int) RETURNS TABLE (step_id uuid, path int[], body jsonb, blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH RECURSIVE f(fan_id, path, depth) AS (
+    SELECT NULL::uuid, '{}'::int[], 0
+    UNION ALL
+    SELECT n.step_id, CASE WHEN f.depth > 0 THEN f.path || n.idx ELSE f.path END, f.depth + 1
+    FROM f, LATERAL (
+      SELECT DISTINCT ON (s.idx) s.idx, s.step_id FROM step s
+      WHERE (s.fan_id = f.fan_id OR (f.fan_id IS NULL AND s.run_id = p_run AND s.fan_id IS NULL)) AND s.tenant_id = p_tenant AND s.kind = 'fan' AND s.node = p_scope[f.depth + 1]
+      ORDER BY s.idx, s.round DESC, s.step_id DESC) n
+    WHERE f.depth < cardinality(p_scope)
+  ), a AS (
+    SELECT n.step_id, f.path || n.idx AS path FROM f, LATERAL (
+      SELECT DISTINCT ON (s.idx) s.idx, s.step_id, s.state FROM step s
+      WHERE (s.fan_id = f.fan_id OR (f.fan_id IS NULL AND s.run_id = p_run AND s.fan_id IS NULL)) AND s.tenant_id = p_tenant AND s.kind = 'step' AND coalesce(s.answers, s.node) = p_node AND s.replaced_by IS NULL
+      ORDER BY s.idx, s.round DESC, s.step_id DESC) n
+    WHERE f.depth = cardinality(p_scope) AND n.state = 'succeeded' ORDER BY 2 LIMIT p_limit
+  )
+  SELECT a.step_id, a.path, r.body, r.blob FROM a, LATERAL (SELECT x.body, x.blob FROM result x WHERE x.step_id = a.step_id AND x.tenant_id = p_tenant LIMIT 1) r ORDER BY a.path
+$$;
+
 -- purpose: the arrivals of one settled step at the barriers that it feeds; a fan-out itself feeds none, its branches do
 -- transition: none
 -- fenced by: the caller
@@ -730,6 +769,14 @@ BEGIN
     END LOOP;
   END LOOP;
 END $$;
+
+-- purpose: what no batch of this kind takes in for now
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION aside(p_kind text) RETURNS uuid[] LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT ARRAY(SELECT x.target_id FROM set_aside x WHERE x.kind = p_kind AND x.retry_at > clock())
+$$;
 
 -- purpose: leave the expansion of a fan-out to the planner: a due row is the fact, a message the hint
 -- transition: none
@@ -927,10 +974,14 @@ CREATE FUNCTION close_barrier(b barrier) RETURNS aftermath[] LANGUAGE plpgsql SE
 DECLARE
   s step;
 BEGIN
-  UPDATE barrier x SET closed = true WHERE x.barrier_id = b.barrier_id;
+  UPDATE barrier x SET closed = true, sweep_at = NULL WHERE x.barrier_id = b.barrier_id;
   -- the fan-out's row orders two joins that close at the same moment
   PERFORM FROM step x WHERE x.step_id = b.fan_id FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM barrier x WHERE x.fan_id = b.fan_id AND NOT x.closed) THEN RETURN '{}'; END IF;
+  IF EXISTS (SELECT FROM barrier x WHERE x.fan_id = b.fan_id AND NOT x.closed) THEN
+    -- what it held and another join still waits for is let go by the sweep
+    UPDATE barrier x SET sweep_at = clock() WHERE x.barrier_id = b.barrier_id AND x.on_failed = 'hold';
+    RETURN '{}';
+  END IF;
   UPDATE step x SET state = 'succeeded', version = x.version + 1, updated_at = clock() WHERE x.step_id = b.fan_id AND x.state = 'waiting' RETURNING * INTO s;
   IF NOT FOUND THEN RETURN '{}'; END IF;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (s.tenant_id, s.run_id, s.step_id, 'FanClosed', s.version);
@@ -1286,7 +1337,7 @@ CREATE FUNCTION due_expansions(p_limit int) RETURNS TABLE (tenant_id uuid, run_i
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WITH RECURSIVE oldest AS MATERIALIZED (
     SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
-    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
+    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
   ), runs(run_id, n) AS (
     -- from run to run, one index probe each: those behind a run that has more of them than the window above
     (SELECT t.run_id, 1 FROM timer t WHERE t.kind = 'expand' AND (SELECT count(*) FROM oldest) = p_limit * 5 ORDER BY t.run_id LIMIT 1)
@@ -1295,7 +1346,7 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ), others AS MATERIALIZED (
     SELECT x.* FROM runs, LATERAL (
       SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
-      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
+      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
   ), d AS MATERIALIZED (
     SELECT c.*, row_number() OVER (PARTITION BY c.run_id ORDER BY c.due_at, c.target_id) AS turn FROM (SELECT * FROM oldest UNION SELECT * FROM others) c ORDER BY turn, c.due_at LIMIT p_limit
   )
@@ -1305,6 +1356,21 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
     LATERAL (SELECT x.retry_of, (SELECT k.priority::int FROM task k WHERE k.task_id = x.task_id AND k.tenant_id = x.tenant_id) AS priority FROM run x WHERE x.run_id = s.run_id AND x.tenant_id = s.tenant_id LIMIT 1) r
   ORDER BY d.turn, d.due_at
 $$;
+
+-- purpose: what the next batch of a kind would take in, for doing it one by one when the batch was refused
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION due_items(p_kind text, p_limit int) RETURNS SETOF uuid LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  IF p_kind = 'lease' THEN
+    RETURN QUERY SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now AND a.step_id <> ALL (aside('lease')) ORDER BY a.lease_until LIMIT p_limit;
+  ELSE
+    RETURN QUERY SELECT t.timer_id FROM timer t WHERE t.due_at <= v_now AND t.kind <> 'expand' AND t.timer_id <> ALL (aside('timer')) ORDER BY t.due_at LIMIT p_limit;
+  END IF;
+END $$;
 
 -- purpose: the holder of a step of a run that winds down reports that it has stopped
 -- transition: step leased|running -> cancelled; attempt -> superseded
@@ -1347,7 +1413,7 @@ DECLARE
 BEGIN
   PERFORM cancel_barriers(ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting'));
   -- nothing arrives any more: a join that was decided early must not be swept for ever
-  UPDATE barrier x SET closed = true WHERE x.run_id = p_run AND x.kind = 'gather' AND NOT x.closed;
+  UPDATE barrier x SET closed = true, sweep_at = NULL WHERE x.run_id = p_run AND x.kind = 'gather' AND (NOT x.closed OR x.sweep_at IS NOT NULL);
   UPDATE run x SET state = x.outcome, version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (r.tenant_id, r.run_id, 'Run' || initcap(r.state), r.version, v_now, r.reason);
   PERFORM end_tasks(ARRAY[r.task_id], r.outcome, r.reason);
@@ -1705,13 +1771,14 @@ BEGIN
   o_settled := s.step_id || d.o_skipped;
 END $$;
 
--- purpose: do what is due: retries, deadlines of joins, steps and tasks; expansions are the planner's
+-- purpose: do what is due, or (p_only) one of it: retries, deadlines of joins, steps and tasks; expansions are the planner's
 -- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
 -- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
-CREATE FUNCTION fire_timers(p_limit int) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION fire_timers(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
+  v_aside uuid[] := aside('timer');
   t timer;
   d record;
   v_fired int := 0;
@@ -1720,7 +1787,10 @@ DECLARE
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
 BEGIN
-  FOR t IN SELECT x.* FROM timer x WHERE x.due_at <= v_now AND x.kind <> 'expand' ORDER BY x.due_at LIMIT p_limit LOOP
+  FOR t IN
+    (SELECT x.* FROM timer x WHERE p_only IS NULL AND x.due_at <= v_now AND x.kind <> 'expand' AND x.timer_id <> ALL (v_aside) ORDER BY x.due_at LIMIT p_limit)
+    UNION ALL SELECT x.* FROM timer x WHERE x.timer_id = p_only AND x.due_at <= v_now AND x.kind <> 'expand'
+  LOOP
     IF t.kind = 'barrier_deadline' THEN
       CONTINUE WHEN v_fired > 0;
       PERFORM fire_barrier_deadline(t);
@@ -2085,59 +2155,46 @@ BEGIN
   FROM u;
 END $$;
 
--- purpose: a join was opened without branches in which a step had failed: what these branches still waited for never runs
--- transition: step pending -> skipped; barrier waiting -> cancelled
--- fenced by: the caller opened the join
--- locks: the caller holds the join; then the pending steps, then other joins over the same fan-out
-CREATE FUNCTION leave_out(b barrier, p_branches int[]) RETURNS aftermath[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_reason jsonb := jsonb_build_object('code', 'E-JOIN-24', 'what', 'the join was opened without its branch');
-  s step;
-  d record;
-  v_ready uuid[];
-  v_arrivals arrival[] := '{}';
-  v_after aftermath[] := '{}';
-BEGIN
-  FOR s IN SELECT x.* FROM step x WHERE x.fan_id = b.fan_id AND x.idx = ANY (p_branches) AND x.state = 'pending' ORDER BY x.step_id LOOP
-    PERFORM cancel_barriers(ARRAY(SELECT x.barrier_id FROM barrier x WHERE x.step_id = s.step_id AND x.kind = 'after' AND x.state = 'waiting'));
-    SELECT * INTO d FROM skip_step(s.step_id, v_reason, true);
-    v_arrivals := v_arrivals || ARRAY(SELECT a FROM unnest(d.o_arrivals) a WHERE a.barrier_id <> b.barrier_id);
-    v_after := v_after || d.o_after;
-  END LOOP;
-  SELECT v_after || x.o_after, x.o_ready INTO v_after, v_ready FROM arrive(v_arrivals, '{}') x;
-  PERFORM make_ready(v_ready);
-  RETURN v_after;
-END $$;
-
--- purpose: branches of a decided join wait for nobody's decision: what holds in them until someone reopens a failed step is let go
+-- purpose: let go what holds until someone reopens a failed step, once nobody waits for that any more: in the branches of a fan-out when no join over it holds, and (p_deep) in all that is inside them when none waits at all
 -- transition: barrier waiting -> cancelled; what it holds, and what a failed step could have chosen, pending -> skipped
--- fenced by: the outer join being decided
--- locks: barriers by id, then the steps they hold
-CREATE FUNCTION let_go(p_outer uuid, p_fans uuid[], p_reason jsonb, OUT o_n int, OUT o_arrivals arrival[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- fenced by: the joins over the fan-out being decided
+-- locks: barriers, the younger first, then the steps they hold
+CREATE FUNCTION let_go(p_outer barrier, p_fans uuid[], p_deep boolean, OUT o_n int, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_held uuid[] := ARRAY(SELECT x.barrier_id FROM step s, barrier x WHERE s.fan_id = ANY (p_fans) AND s.state = 'pending' AND x.step_id = s.step_id AND x.barrier_id <> p_outer
-    AND x.state = 'waiting' AND x.on_failed = 'hold' AND x.failed > 0);
-  v_choosers uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.fan_id = ANY (p_fans) AND s.state = 'failed' AND s.chooses IS NOT NULL);
-  b barrier;
-  s step;
+  v_over jsonb := jsonb_build_object('code', 'E-JOIN-23', 'what', 'the join was decided without it');
+  v_failed jsonb := jsonb_build_object('code', 'E-JOIN-24', 'what', 'a step before it failed, and nobody waits for that to be reopened');
+  v_own boolean;
+  x record;
+  v_target uuid;
   d record;
 BEGIN
   o_n := 0;
   o_arrivals := '{}';
   o_after := '{}';
-  FOR b IN SELECT x.* FROM barrier x WHERE x.barrier_id = ANY (v_held) AND x.state = 'waiting' ORDER BY x.barrier_id DESC FOR NO KEY UPDATE LOOP
-    PERFORM cancel_barriers(ARRAY[b.barrier_id]);
-    SELECT * INTO d FROM skip_step(b.step_id, p_reason, false);
+  o_skipped := '{}';
+  FOR x IN
+    SELECT b AS b, s.fan_id FROM step s, barrier b WHERE s.fan_id = ANY (p_fans) AND s.state = 'pending' AND b.step_id = s.step_id AND b.barrier_id <> p_outer.barrier_id
+      AND b.state = 'waiting' AND b.on_failed = 'hold' AND b.failed > 0 AND (p_deep OR b.kind = 'after') ORDER BY b.barrier_id DESC FOR NO KEY UPDATE OF b
+  LOOP
+    -- a branch whose own step failed has failed; one that an inner join held was left over
+    v_own := (x.b).kind = 'after' AND x.fan_id = p_outer.fan_id;
+    PERFORM cancel_barriers(ARRAY[(x.b).barrier_id]);
+    SELECT * INTO d FROM skip_step((x.b).step_id, CASE WHEN v_own THEN v_failed ELSE v_over END, v_own);
     o_n := o_n + 1;
     o_arrivals := o_arrivals || d.o_arrivals;
     o_after := o_after || d.o_after;
-    IF b.kind = 'gather' AND b.succeeded + b.failed + b.skipped >= b.expected THEN o_after := o_after || close_barrier(b); END IF;
+    o_skipped := o_skipped || d.o_skipped;
+    IF (x.b).kind = 'gather' AND (x.b).succeeded + (x.b).failed + (x.b).skipped >= (x.b).expected THEN o_after := o_after || close_barrier(x.b); END IF;
   END LOOP;
-  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_choosers) ORDER BY x.step_id LOOP
-    SELECT * INTO d FROM choose(s, NULL);
-    o_n := o_n + cardinality(d.o_arrivals);
-    o_arrivals := o_arrivals || d.o_arrivals;
-    o_after := o_after || d.o_after;
+  FOR x IN SELECT s.fan_id, s.chooses FROM step s WHERE s.fan_id = ANY (p_fans) AND s.state = 'failed' AND s.chooses IS NOT NULL ORDER BY s.step_id LOOP
+    v_own := x.fan_id = p_outer.fan_id;
+    FOREACH v_target IN ARRAY x.chooses LOOP
+      SELECT * INTO d FROM skip_step(v_target, CASE WHEN v_own THEN v_failed ELSE v_over END, v_own);
+      o_n := o_n + cardinality(d.o_skipped);
+      o_arrivals := o_arrivals || d.o_arrivals;
+      o_after := o_after || d.o_after;
+      o_skipped := o_skipped || d.o_skipped;
+    END LOOP;
   END LOOP;
 END $$;
 
@@ -2238,7 +2295,7 @@ DECLARE
   v_late uuid[];
 BEGIN
   WITH u AS (
-    UPDATE step s SET late_for = s.late_for || b.barrier_id WHERE s.step_id = ANY (p_done) AND b.barrier_id = ANY (s.feeds) RETURNING s.step_id
+    UPDATE step s SET late_for = s.late_for || b.barrier_id WHERE s.step_id = ANY (p_done) AND b.barrier_id = ANY (s.feeds) AND b.barrier_id <> ALL (coalesce(s.late_for, '{}')) RETURNING s.step_id
   ) SELECT array_agg(u.step_id) INTO v_late FROM u;
   UPDATE result r SET late = true WHERE r.step_id = ANY (v_late) AND NOT r.late;
 END $$;
@@ -2403,13 +2460,14 @@ BEGIN
 END $$;
 
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
--- transition: barrier waiting -> released; the step it holds pending -> ready; what the held branches still waited for pending -> skipped
+-- transition: barrier waiting -> released; the step it holds pending -> ready
 -- fenced by: the release row's primary key
--- locks: the barrier, then the held steps, then the fan-out, the run
+-- locks: the barrier, then pending steps of branches that stand still, the held step, the fan-out, the run
 CREATE FUNCTION open_barrier(p_tenant uuid, p_barrier uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
   v_unsettled int;
+  v_all boolean;
   v_held int[];
   v_ready uuid;
   v_after aftermath[];
@@ -2419,19 +2477,22 @@ BEGIN
   IF b.state <> 'waiting' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 the barrier is %s', b.state); END IF;
   IF b.on_failed <> 'hold' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-JOIN-22 the barrier waits for no decision: its failed children don''t hold it'; END IF;
   v_unsettled := b.expected - b.succeeded - b.failed - b.skipped;
-  -- branches in which a step before the joined one has failed
+  -- branches that stand still since a step before the joined one has failed
   v_held := ARRAY(SELECT DISTINCT s.idx FROM step s WHERE s.fan_id = b.fan_id AND s.state = 'failed' AND p_barrier <> ALL (coalesce(s.feeds, '{}'))
-    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')));
+    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND (x.state IN ('ready', 'leased', 'running', 'retry_wait', 'waiting')
+      OR (p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')))));
   IF v_unsettled > cardinality(v_held) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 %s of %s children have not settled: only failed ones can be left out', v_unsettled - cardinality(v_held), b.expected);
   END IF;
-  IF v_unsettled > 0 THEN
-    UPDATE barrier x SET failed = x.failed + v_unsettled WHERE x.barrier_id = p_barrier RETURNING * INTO b;
-  END IF;
+  v_all := v_unsettled = 0;
+  -- it opens with these as failed, whatever becomes of them; its row goes on counting what settles
+  b.failed := b.failed + v_unsettled;
+  UPDATE step s SET failed_for = coalesce(s.failed_for, '{}') || jsonb_build_object(p_barrier, (SELECT error_of(x.step_id) FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND x.state = 'failed' ORDER BY x.updated_at LIMIT 1))
+  WHERE s.fan_id = b.fan_id AND s.idx = ANY (v_held) AND p_barrier = ANY (s.feeds) AND s.replaced_by IS NULL AND s.state = 'pending';
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
-  IF v_unsettled > 0 THEN v_after := v_after || leave_out(b, v_held); END IF;
-  v_after := v_after || close_barrier(b);
+  -- what these branches still wait for is let go by the sweep, once no join that holds waits for them
+  IF v_all THEN v_after := v_after || close_barrier(b); END IF;
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
   RETURN true;
@@ -2561,6 +2622,29 @@ CREATE FUNCTION post(p_messages jsonb) RETURNS void LANGUAGE sql SET search_path
   FROM jsonb_to_recordset(p_messages) AS x(tenant_id uuid, topic text, key text, type text, correlation_id text, causation_id text, body text)
 $$;
 
+-- purpose: set aside for a while, longer each time, one item of upkeep that the database refuses, so that no batch meets it meanwhile
+-- transition: none
+-- fenced by: nothing
+-- locks: the row in set_aside
+CREATE FUNCTION put_aside(p_kind text, p_target uuid, p_code text, p_why text) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_tries int;
+BEGIN
+  INSERT INTO set_aside AS x (tenant_id, kind, target_id, run_id, code, why, tries, since, retry_at)
+  SELECT o.tenant_id, p_kind, p_target, o.run_id, p_code, left(p_why, 1000), 1, v_now, v_now + interval '30 s' FROM (
+    SELECT s.tenant_id, s.run_id FROM step s WHERE p_kind IN ('lease', 'expansion') AND s.step_id = p_target
+    UNION ALL SELECT t.tenant_id, t.run_id FROM timer t WHERE p_kind = 'timer' AND t.timer_id = p_target
+    UNION ALL SELECT b.tenant_id, b.run_id FROM barrier b WHERE p_kind = 'barrier' AND b.barrier_id = p_target
+    UNION ALL SELECT r.tenant_id, r.run_id FROM run r WHERE p_kind = 'run' AND r.run_id = p_target
+    UNION ALL SELECT a.tenant_id, a.run_id FROM attempt a WHERE p_kind = 'lease' AND a.step_id = p_target) o LIMIT 1
+  ON CONFLICT (target_id, kind, tenant_id) DO UPDATE SET code = excluded.code, why = excluded.why, tries = least(x.tries + 1, 1000), retry_at = v_now + least(interval '30 s' * 2 ^ least(x.tries, 10), interval '1 h')
+  RETURNING x.tries INTO v_tries;
+  -- what was not set aside again has gone well since, or is gone
+  DELETE FROM set_aside x WHERE x.retry_at < v_now - interval '1 day';
+  RETURN coalesce(v_tries, 0);
+END $$;
+
 -- purpose: store values too large for a row, named by their content; storing the same twice is one row
 -- transition: none
 -- fenced by: nothing: a blob means nothing until a fenced row names it
@@ -2598,11 +2682,11 @@ CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb
   SELECT r.body, b.body FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
 $$;
 
--- purpose: take back leases that expired, by the database's clock; a loss counts when the step had begun
+-- purpose: take back leases that expired, by the database's clock, or (p_only) one of them; a loss counts when the step had begun
 -- transition: step leased|running -> ready, or failed when its attempts are used up; attempt -> lost
 -- fenced by: the attempt's expiry, checked again under the step's lock
 -- locks: steps by id (skipping locked ones), then slots, barriers, held steps, runs, tasks
-CREATE FUNCTION reap(p_limit int) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION reap(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   v_ids uuid[];
@@ -2611,6 +2695,7 @@ DECLARE
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
   v_now timestamptz := clock();
+  v_aside uuid[] := aside('lease');
   s step;
   t attempt;
   v_final boolean;
@@ -2618,7 +2703,11 @@ DECLARE
   v_worst int[];
   v_x record;
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
+  IF p_only IS NULL THEN
+    SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now AND a.step_id <> ALL (v_aside) ORDER BY a.lease_until LIMIT p_limit) x;
+  ELSE
+    v_ids := ARRAY[p_only];
+  END IF;
   IF v_ids IS NULL THEN RETURN; END IF;
   -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
   SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (
@@ -3045,14 +3134,16 @@ END $$;
 -- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input (for a child its item, for any other step the arguments that it names)
 -- transition: step failed -> ready
 -- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
--- locks: steps by id, then the joins over their fan-outs and the barriers they feed, by id
+-- locks: steps by id, then the joins over their fan-outs and the barriers they feed, the younger first
 CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_open uuid[];
   v_done uuid[];
 BEGIN
-  v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds ORDER BY s.step_id FOR NO KEY UPDATE);
+  v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds
+    -- a slot takes nothing back; beside a join that holds nothing counts in slots
+    AND NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.slots > 0) ORDER BY s.step_id FOR NO KEY UPDATE);
   -- a join that is decided at this moment is decided with these steps as failed
   PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   v_now := clock();
@@ -3061,14 +3152,18 @@ BEGIN
       input = CASE WHEN p_input IS NULL THEN s.input WHEN s.node = (SELECT f.node FROM step f WHERE f.step_id = s.fan_id) THEN p_input
         -- its arguments come from other steps: what is given goes before them
         ELSE jsonb_build_object('$given', coalesce(s.input->'$given', s.input, '{}') || p_input, 'input', CASE WHEN s.input ? '$given' THEN s.input->'input' ELSE s.input END) END,
-      input_blob = CASE WHEN p_input IS NULL THEN s.input_blob END, expires_at = v_now + s.total_ms * interval '1 ms'
+      input_blob = CASE WHEN p_input IS NULL THEN s.input_blob END, expires_at = v_now + s.total_ms * interval '1 ms',
+      -- joins that opened with it as failed: their Results have it so for good, with this error
+      failed_for = nullif(coalesce(s.failed_for, '{}') || coalesce((SELECT jsonb_object_agg(b.barrier_id, coalesce(error_of(s.step_id), 'null')) FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.kind = 'gather' AND b.state = 'released'
+        AND b.barrier_id <> ALL (coalesce(s.late_for, '{}')) AND NOT coalesce(s.failed_for ? b.barrier_id::text, false)), '{}'), '{}')
     WHERE s.step_id = ANY (v_open) AND s.state = 'failed' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id) AND is_held(s)
     RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds, s.max_attempts
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
     SELECT u.tenant_id, u.run_id, u.step_id, 'StepReopened', u.version, v_now, p_actor, jsonb_build_object('reason', p_reason, 'edited', p_input IS NOT NULL, 'max_attempts', u.max_attempts) FROM u
   ), b AS (
-    UPDATE barrier b SET failed = b.failed - x.n FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f AND b.on_failed = 'hold' AND b.state = 'waiting'
+    -- at each of them, decided or not, it will arrive once more
+    UPDATE barrier b SET failed = b.failed - x.n, closed = false FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   IF v_done IS NULL THEN RETURN; END IF;
@@ -3099,20 +3194,21 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE j.step_id = p_step AND j.fence = p_fence AND r.barrier_id = b.barrier_id AND r.tenant_id = b.tenant_id
 $$;
 
--- purpose: the children that a join reads, in order of their index, a page at a time; what settled after it had opened is `late` for good
+-- purpose: the children that a join reads, in order of their index, a page at a time; what settled after it had opened is `late` for good, what it opened with as failed stays so when it is reopened
 -- transition: none
 -- fenced by: the joining step's fence: reading is granted to the holder
 -- locks: none
 CREATE FUNCTION results_page(p_step uuid, p_fence bigint, p_fan uuid, p_node text, p_after int, p_limit int) RETURNS TABLE (idx int, state text, body jsonb, blob bytea, error jsonb)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT c.idx, CASE WHEN c.late THEN 'late' WHEN c.spoiled THEN 'failed' ELSE c.state END, CASE WHEN NOT c.late THEN x.body END, CASE WHEN NOT c.late THEN x.blob END,
-         CASE WHEN c.late THEN NULL
+  SELECT c.idx, CASE WHEN c.was_failed IS NOT NULL THEN 'failed' WHEN c.late THEN 'late' WHEN c.spoiled THEN 'failed' ELSE c.state END, CASE WHEN NOT c.late AND c.was_failed IS NULL THEN x.body END, CASE WHEN NOT c.late AND c.was_failed IS NULL THEN x.blob END,
+         CASE WHEN c.was_failed IS NOT NULL THEN nullif(c.was_failed, 'null')
+              WHEN c.late THEN NULL
               WHEN c.state = 'failed' THEN error_of(c.step_id)
               -- it never ran since something before it in its branch failed: that one's error, or that of an inner join
               WHEN c.spoiled THEN coalesce((SELECT error_of(s.step_id) FROM step s WHERE s.fan_id = p_fan AND s.idx = c.idx AND s.tenant_id = c.tenant_id AND s.state = 'failed' ORDER BY s.updated_at LIMIT 1),
                 jsonb_build_object('code', 'E-JOIN-20', 'what', 'a step before it in its branch failed')) END
   FROM step j
-  JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late FROM step s, gather_of(j, p_fan) b
+  JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late, s.failed_for -> b.barrier_id::text AS was_failed FROM step s, gather_of(j, p_fan) b
                 WHERE s.fan_id = p_fan AND s.idx > p_after AND s.tenant_id = j.tenant_id AND s.kind = 'step' AND s.replaced_by IS NULL AND coalesce(s.answers, s.node) = p_node ORDER BY s.idx LIMIT p_limit) c ON true
   -- the limit keeps this one index probe a row: joined freely, all results of the database were read for each page
   LEFT JOIN LATERAL (SELECT r.body, r.blob FROM result r WHERE r.step_id = c.step_id AND r.tenant_id = c.tenant_id LIMIT 1) x ON true
@@ -3398,9 +3494,9 @@ BEGIN
     ORDER BY x.ord;
 END $$;
 
--- purpose: after a join was decided: with rest=cancel cancel the branches that have not started, those that run may finish, late; let go what held for a reopening
+-- purpose: after a join was decided: once no join over its fan-out waits and none says rest=finish, cancel the branches that have not started (those that run may finish, late); once none that holds waits, let go what held for a reopening
 -- transition: step ready|retry_wait -> cancelled, fan-out waiting -> cancelled before its first branch; what only these could have started -> skipped
--- fenced by: the barrier being decided
+-- fenced by: the joins over the fan-out being decided, which none of them takes back
 -- locks: an advisory lock on the barrier's sweep; steps that hold nothing, by id (skipping locked ones), then slots, barriers and held steps as any arrival
 CREATE FUNCTION sweep_barrier(p_barrier uuid, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -3409,18 +3505,26 @@ DECLARE
   b barrier;
   s step;
   d record;
+  v_over boolean;
+  v_holding boolean;
   v_fans uuid[];
   v_ids uuid[] := '{}';
+  v_done uuid[] := '{}';
   v_n int;
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_barrier::text, 0)) THEN RETURN 0; END IF;
-  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.kind = 'gather' AND x.state <> 'waiting' AND NOT x.closed;
+  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.kind = 'gather' AND x.state <> 'waiting' AND (NOT x.closed OR x.sweep_at IS NOT NULL);
   IF NOT FOUND THEN RETURN 0; END IF;
-  WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
-  -- pending steps follow from those before them, in the lock order of any arrival
-  IF b.rest = 'cancel' THEN v_ids := cancel_pending(v_fans, p_limit, v_reason); END IF;
+  -- a branch that one join did without may be what another one waits for
+  SELECT bool_and(x.state <> 'waiting' AND x.rest <> 'finish'), bool_or(x.state = 'waiting' AND x.on_failed = 'hold') INTO v_over, v_holding FROM barrier x WHERE x.fan_id = b.fan_id AND x.step_id IS NOT NULL;
+  v_fans := ARRAY[b.fan_id];
+  IF v_over THEN
+    WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
+    -- pending steps follow from those before them, in the lock order of any arrival
+    v_ids := cancel_pending(v_fans, p_limit, v_reason);
+  END IF;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) ORDER BY x.step_id LOOP
     IF s.counts THEN v_after := v_after || ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath; END IF;
     SELECT * INTO d FROM follow(s, 'skipped', v_reason);
@@ -3428,12 +3532,16 @@ BEGIN
     v_after := v_after || d.o_after;
   END LOOP;
   v_n := cardinality(v_ids);
-  IF v_n = 0 AND EXISTS (SELECT FROM barrier x WHERE x.fan_id = ANY (v_fans) AND x.on_failed = 'hold') THEN
-    SELECT x.o_n, x.o_arrivals, x.o_after INTO v_n, v_arrivals, v_after FROM let_go(p_barrier, v_fans, v_reason) x;
+  IF v_n = 0 AND NOT v_holding AND EXISTS (SELECT FROM barrier x WHERE x.fan_id = ANY (v_fans) AND x.on_failed = 'hold') THEN
+    SELECT x.o_n, x.o_arrivals, x.o_after, x.o_skipped INTO v_n, v_arrivals, v_after, v_done FROM let_go(b, v_fans, v_over) x;
   END IF;
-  PERFORM spread(v_arrivals, '{}', v_after);
-  -- what is left runs: the look at a large fan-out takes a tenth of the time at most
-  IF v_n = 0 THEN UPDATE barrier x SET sweep_at = clock() + least(greatest((clock_timestamp() - v_began) * 10, interval '100 ms'), interval '2 s') WHERE x.barrier_id = p_barrier; END IF;
+  PERFORM spread(v_arrivals, v_done, v_after);
+  IF v_n = 0 THEN
+    -- what is left runs, or another join waits for it: the look at a large fan-out takes a tenth of the time at most
+    UPDATE barrier x SET sweep_at = CASE WHEN NOT x.closed OR EXISTS (SELECT FROM barrier o WHERE o.fan_id = x.fan_id AND NOT o.closed)
+      THEN clock() + CASE WHEN v_over THEN least(greatest((clock_timestamp() - v_began) * 10, interval '100 ms'), interval '2 s') ELSE interval '2 s' END END
+    WHERE x.barrier_id = p_barrier AND (NOT x.closed OR x.sweep_at IS NOT NULL);
+  END IF;
   RETURN v_n;
 END $$;
 
@@ -3555,16 +3663,17 @@ END $$;
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], aside int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   -- (SELECT clock()) is evaluated once, so that it can bound an index scan; a bare clock() would be compared with every row
-  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
-    EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
-    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock())),
+  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
+    EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand' AND t.timer_id <> ALL ((SELECT aside('timer'))::uuid[])),
+    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock()) AND a.step_id <> ALL ((SELECT aside('lease'))::uuid[])),
     EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < (SELECT clock()) - interval '5 s'),
     -- at random: a hundred runs whose steps don't stop must not keep the others from their end
-    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' ORDER BY random() LIMIT 100),
-    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold')
-      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100)
+    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' AND r.run_id <> ALL ((SELECT aside('run'))::uuid[]) ORDER BY random() LIMIT 100),
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND b.state <> 'waiting' AND (NOT b.closed OR b.sweep_at IS NOT NULL) AND (b.closed OR b.rest = 'cancel' OR b.on_failed = 'hold')
+      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) AND b.barrier_id <> ALL ((SELECT aside('barrier'))::uuid[]) LIMIT 100),
+    (SELECT count(*)::int FROM set_aside x WHERE x.retry_at > (SELECT clock()))
 $$;
 
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
@@ -3899,6 +4008,13 @@ CREATE POLICY engine ON stanchion.run TO stanchion_engine, stanchion_owner USING
 
 CREATE POLICY tenant_only ON stanchion.run FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.set_aside ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.set_aside FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.set_aside TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.set_aside FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.signing_key ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.signing_key FORCE ROW LEVEL SECURITY;
 
@@ -3986,6 +4102,8 @@ ALTER TABLE stanchion.result OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.run OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.set_aside OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.signing_key OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.step OWNER TO stanchion_owner;
@@ -4042,6 +4160,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.result TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.run TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.set_aside TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.signing_key TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.step TO stanchion_engine;
@@ -4068,11 +4188,11 @@ REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -4093,6 +4213,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanch
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_owner;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.answers_of'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.answers_of TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate'::regproc::oid::regprocedure); END $$;
 
@@ -4155,6 +4279,10 @@ GRANT EXECUTE ON FUNCTION stanchion.drop_partitions TO stanchion_maintenance;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_expansions'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.due_expansions TO stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_items'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.due_items TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_cancelled'::regproc::oid::regprocedure); END $$;
 
@@ -4291,6 +4419,10 @@ GRANT EXECUTE ON FUNCTION stanchion.plan_maintenance TO stanchion_maintenance;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.post'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.post TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_aside'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.put_aside TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_blobs'::regproc::oid::regprocedure); END $$;
 

@@ -76,6 +76,8 @@ LogEvent = Literal[
     "step.child_replaced",  # an idle process for isolated steps had ended: another one runs the step
     "step.waits",  # an attempt needs the database, which is away: it waits, and spends nothing
     "step.left_behind",  # its code did not stop when it was told to; its slot goes on without it
+    "damage.one_by_one",  # a batch was refused: its members are done one by one
+    "damage.set_aside",  # one of them is refused: it is tried again later
     "lease.reaped",  # expired leases were taken back
     "lease.renewed",  # heartbeat; debug only
     "barrier.released",  # a barrier opened
@@ -126,6 +128,8 @@ MetricName = Literal[
     "stanchion_steps_refused_total",  # writes refused for an old fence
     "stanchion_step_seconds",  # duration of user code, by queue
     "stanchion_take_overs_total",  # steps granted again after a lost lease
+    "stanchion_set_aside_total",  # items of upkeep that the database refused
+    "stanchion_aside",  # items of upkeep that are set aside now
     "stanchion_leases_reaped_total",  # expired leases taken back
     "stanchion_slots_busy",  # attempts that run in this worker
     "stanchion_slots",  # attempts that may run in this worker

@@ -135,9 +135,11 @@ def _barrier_row(
     kind: str,
     join: JoinSpec,
     expected: int,
+    held: bool = False,
 ) -> dict[str, Any]:
-    # with slots it is not known which children are in, so a join that may be opened without some of them counts in its row
-    slotted = kind == "gather" and join.rule == "all" and join.on_failed != "hold" and expected > SLOTS
+    # a slot takes nothing back: where a join over the fan-out holds, its failed children may be reopened, so that all
+    # joins beside it count in their rows
+    slotted = kind == "gather" and join.rule == "all" and not held and expected > SLOTS
     return {
         "tenant_id": str(place.tenant_id),
         "barrier_id": str(barrier_id),
@@ -192,12 +194,21 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
     """The joins over a fan-out, now that the number of its children is known: rows, and ids by (join, joined)."""
     rows: list[dict[str, Any]] = []
     ids: dict[tuple[str, str], UUID] = {}
+    held = holds(graph, fan.opener.scope)
     for j, x in joins_of(graph, fan.opener.name):
         assert j.join is not None
         ids[j.name, x.name] = new_id()
         rows.append(
             _barrier_row(
-                fan.place, ids[j.name, x.name], fan.held.get(j.name), fan.fan_id, j.name, "gather", j.join, fan.total
+                fan.place,
+                ids[j.name, x.name],
+                fan.held.get(j.name),
+                fan.fan_id,
+                j.name,
+                "gather",
+                j.join,
+                fan.total,
+                held,
             )
         )
     # a gather without a step only waits for the end of all branches: who fails there has failed the run already
@@ -213,6 +224,7 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
                 "gather",
                 JoinSpec(rule="all", on_failed="collect"),
                 fan.total,
+                held,
             )
         )
     return rows, ids

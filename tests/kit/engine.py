@@ -124,7 +124,7 @@ class Engine:
     def sweep(self, grace_ms: int = 600_000) -> None:
         """Sweep what winds down and what decided joins left over, until nothing moves."""
         for _ in range(1_000):
-            self.admin.execute("UPDATE stanchion.barrier SET sweep_at = NULL WHERE sweep_at IS NOT NULL")
+            self.admin.execute("UPDATE stanchion.barrier SET sweep_at = '-infinity' WHERE sweep_at IS NOT NULL")
             waiting = self.upkeep.waiting()
             said = [self.upkeep.sweep_run(r, grace_ms) for r in waiting.runs]
             said += [self.upkeep.sweep_barrier(b) for b in waiting.barriers]

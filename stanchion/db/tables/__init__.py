@@ -15,7 +15,7 @@ from stanchion.state.render import check_states
 
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
-from .processes import maintenance_job, worker
+from .processes import maintenance_job, set_aside, worker
 from .steps import attempt, blob, ready, refused_write, result, step, timer
 from .tenants import api_key, audit, signing_key, tenant
 from .work import node_stat, run, task, workflow
@@ -42,6 +42,7 @@ __all__ = [
     "relay",
     "result",
     "run",
+    "set_aside",
     "signing_key",
     "step",
     "task",

@@ -70,3 +70,20 @@ maintenance_job = Table(
     CheckConstraint("(lease_until IS NOT NULL) = (state = 'running')", name="a_running_maintenance_job_has_a_lease"),
     postgresql_with={"fillfactor": "70"},
 )
+
+set_aside = Table(
+    "set_aside",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("target_id", Uuid, nullable=False),
+    tenant_id(),
+    Column("run_id", Uuid),
+    Column("code", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("tries", SmallInteger, nullable=False),
+    at("since"),
+    at("retry_at"),
+    PrimaryKeyConstraint("target_id", "kind", "tenant_id"),
+    CheckConstraint("kind IN ('lease', 'timer', 'expansion', 'run', 'barrier')", name="kinds_of_what_may_be_set_aside"),
+)
+"""Single items of upkeep that the database refuses: damaged rows, which must not stop what is beside them."""
