@@ -1,7 +1,8 @@
 """What comes over Kafka, a batch a transaction: tasks, the answers to their submitters, and what was parked.
 
-The answer stands in the outbox of the transaction that it answers for, so neither can exist without the other. A message
-that is handled twice gives the same task and is answered twice; its submitter knows answers by correlation id.
+The answer stands in the outbox of the transaction that it answers for, so neither can exist without the other. What was
+applied is known by its message id in `inbox`: handled again, a submission gives the same task, a cancel does nothing, and
+either is answered once more; its sender knows answers by correlation id.
 """
 
 from __future__ import annotations
@@ -94,13 +95,14 @@ class Intake:
     def cancel(
         self, asked: Asked, command: CancelTask, *, actor: str, missing: StanchionError, too_late: StanchionError
     ) -> str:
-        """Cancel a task and answer; returns its state, or `missing`."""
+        """Cancel a task and answer; returns its state, or `missing`. Of the same message again: the state of the first time."""
         rows = self.database.call(
             "cancel",
-            "SELECT stanchion.cancel_by_message(%s, %s, %s, %s, %s, %s, %s)",
+            "SELECT stanchion.cancel_by_message(%s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 asked.tenant_id,
                 command.task_id,
+                str(asked.envelope.id),
                 command.reason,
                 actor,
                 Jsonb(asked.address()),

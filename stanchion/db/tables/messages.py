@@ -88,6 +88,7 @@ inbox = Table(
     Column("message_id", Text, nullable=False),
     Column("consumer", Text, nullable=False),
     Column("subject", Uuid),
+    Column("answer", JSONB),  # of what is not answered from the state of its subject
     at("at"),
     PrimaryKeyConstraint("message_id", "consumer", "tenant_id"),
     Index("inbox_age", "at"),
