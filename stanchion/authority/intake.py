@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 from psycopg.types.json import Jsonb
 
-from stanchion.contracts.commands import CancelTask, TaskRejected
+from stanchion.contracts.commands import CancelTask, TaskAccepted, TaskRejected
 from stanchion.contracts.envelope import Envelope
 from stanchion.contracts.topics import TASK_SERVICE_REPLIES
 from stanchion.db.engine import Database
@@ -56,6 +56,20 @@ class Refusal:
         return self.asked.address() | {"type": TaskRejected.TYPE, "body": rejection(self.error).to_value().decode()}
 
 
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A submission that was accepted before, and could not be now."""
+
+    asked: Asked
+    answer: Answer
+
+    def reply(self) -> dict[str, Any]:
+        """The answer, as `post` takes it."""
+        task = self.answer
+        body = TaskAccepted(task_id=task.task_id, run_id=task.run_id, state=task.state, duplicate=True)
+        return self.asked.address() | {"type": TaskAccepted.TYPE, "body": body.to_value().decode()}
+
+
 def rejection(error: StanchionError) -> TaskRejected:
     """An error as an answer on Kafka."""
     return TaskRejected(code=error.code, what=error.what, where=error.where, why=error.why, fix=error.fix)
@@ -70,7 +84,7 @@ class Intake:
     def take_in(
         self,
         submissions: Sequence[tuple[Asked, Prepared]],
-        refusals: Sequence[Refusal],
+        replies: Sequence[Refusal | Repetition],
         letters: Sequence[Letter],
         conflict: StanchionError,
     ) -> list[Answer]:
@@ -86,7 +100,7 @@ class Intake:
                 *rows_of(prepared),
                 orjson.dumps(asked).decode(),
                 Jsonb(rejection(conflict).model_dump(exclude_none=True)),
-                orjson.dumps([refusal.reply() for refusal in refusals]).decode(),
+                orjson.dumps([reply.reply() for reply in replies]).decode(),
                 Jsonb([letter.row() for letter in letters]),
             ),
         )

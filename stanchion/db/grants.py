@@ -43,6 +43,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     # the one door for people and programs
     "submit": (TASK_SERVICE,),
     "take_in": (TASK_SERVICE,),
+    "find_submitted": (TASK_SERVICE,),
     "cancel_by_message": (TASK_SERVICE,),
     "cancel_task": (TASK_SERVICE,),
     "pause_task": (TASK_SERVICE,),

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
+import pytest
 from kit.engine import Engine
 
+from services.task_service.handlers import Handlers
 from stanchion import Ctx, Workflow
-from stanchion.authority.intake import Asked, Intake
-from stanchion.authority.queries import missing
+from stanchion.authority.intake import Asked, Intake, Repetition
+from stanchion.authority.keys import Principal
+from stanchion.authority.queries import Queries, missing
+from stanchion.authority.submission import Answer, Request, Submission
 from stanchion.authority.tasks import Tasks, too_late
 from stanchion.authority.workflows import Workflows
-from stanchion.contracts.commands import CancelTask
+from stanchion.contracts.commands import CancelTask, SubmitTask
 from stanchion.contracts.envelope import Envelope
+from stanchion.errors import Unprocessable
+from stanchion.runtime.hints import Hints
 
 one = Workflow("repeated_one")
 
@@ -91,3 +98,87 @@ class TestCancelAgain:
         )
         assert canceller.deliver(Asked(asked.envelope, other), task.task_id) == "missing"
         assert canceller.deliver(asked, task.task_id) == "cancelling"
+
+
+def moved(version: int, name: str) -> Workflow:
+    """A version of one workflow whose input has another name in each."""
+    flow = Workflow("repeated_moved", version=version)
+    if name == "old":
+
+        @flow.step()
+        def begin(ctx: Ctx, old: int) -> int:
+            return old
+    else:
+
+        @flow.step()
+        def begin_again(ctx: Ctx, new: int) -> int:
+            return new
+
+    return flow
+
+
+class TestSubmitAgain:
+    """What was accepted once is recognised before anything of it is judged anew."""
+
+    @pytest.fixture
+    def handlers(self, engine: Engine) -> Handlers:
+        known = Workflows(engine.service)
+        return Handlers(
+            known,
+            Submission(engine.service, known),
+            Tasks(engine.service, known),
+            Queries(engine.service),
+            Hints(None),
+        )
+
+    @pytest.fixture
+    def caller(self, engine: Engine) -> Principal:
+        return Principal(engine.tenant, "t", "key", frozenset())
+
+    def test_a_newer_version_with_another_input_changes_nothing(
+        self, engine: Engine, handlers: Handlers, caller: Principal
+    ) -> None:
+        """The same key and payload give the same task, also when the newest version would refuse the payload."""
+        registry = Workflows(engine.service)
+        registry.register(moved(1, "old").graph())
+        command = SubmitTask(workflow="repeated_moved", input={"old": 1}, idempotency_key="k1")
+        made = handlers.submit(caller, command)
+        registry.register(moved(2, "new").graph())
+        handlers.workflows._newest.clear()
+        assert handlers.submit(caller, command) == Answer("duplicate", made.task_id, made.run_id, "accepted")
+        other = SubmitTask(workflow="repeated_moved", input={"old": 2}, idempotency_key="k1")
+        new = SubmitTask(workflow="repeated_moved", input={"old": 1}, idempotency_key="k2")
+        outcomes = handlers.submit_bulk(caller, [new, command, other, Unprocessable("E-DATA-15", "no")])
+        codes = [getattr(x, "code", None) or getattr(x, "outcome", None) for x in outcomes]
+        assert codes == ["E-TASK-02", "duplicate", "E-IDEM-01", "E-DATA-15"]
+
+    def test_a_message_that_comes_again_after_its_deadline_gets_its_task(
+        self, engine: Engine, handlers: Handlers, caller: Principal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By the id of the message alone, without any key; another message with a passed deadline is refused."""
+        engine.register(one)
+        soon = datetime.now(UTC) + timedelta(minutes=1)
+        command = SubmitTask(workflow=one.name, input={"text": "a"}, deadline=soon)
+        request = Request(engine.tenant, command, "kafka", "ann", str(uuid4()))
+        made = handlers.submit_many([handlers.plan(request)])[0]
+        monkeypatch.setattr("services.task_service.handlers.utc_now", lambda: soon + timedelta(seconds=1))
+        with pytest.raises(Unprocessable, match="E-TASK-03") as refused:
+            handlers.plan(request)
+        stranger = Request(engine.tenant, command, "kafka", "ann", str(uuid4()))
+        again, other = handlers.recognise([(request, refused.value), (stranger, refused.value)])
+        assert again == Answer("duplicate", made.task_id, made.run_id, "accepted")
+        assert other is refused.value
+        reply = Repetition(Asked(Envelope.new("SubmitTask", "test", "t"), engine.tenant), made).reply()
+        assert reply["type"] == "TaskAccepted"
+        assert json.loads(reply["body"])["duplicate"] is True
+
+    def test_only_what_would_be_refused_is_looked_up(
+        self, engine: Engine, handlers: Handlers, caller: Principal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A submission that is in order costs no look at what was submitted before."""
+        engine.register(one)
+        asked: list[int] = []
+        find = Submission.find
+        monkeypatch.setattr(Submission, "find", lambda self, some: asked.append(len(some)) or find(self, some))
+        handlers.submit(caller, SubmitTask(workflow=one.name, input={"text": "a"}, idempotency_key="k"))
+        assert asked == [0]
