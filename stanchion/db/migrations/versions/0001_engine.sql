@@ -2375,7 +2375,7 @@ END $$;
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones)
+-- locks: the advisory lock on putting aside, shared with other offers; then ready rows (skipping locked ones): it never waits for a row
 CREATE FUNCTION offer_ready(p_window int, p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -2385,6 +2385,8 @@ DECLARE
   v_again uuid[];
   v_parked uuid[];
 BEGIN
+  -- whoever makes work leasable (a resume, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('put aside', 0));
   FOR q IN
     WITH RECURSIVE w(queue) AS (
       (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL ORDER BY r.queue LIMIT 1)
@@ -2512,7 +2514,7 @@ END $$;
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
 -- transition: none (paused_at is a flag)
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones), then the run
+-- locks: for a resume the advisory lock on putting aside and ready rows (skipping locked ones); then the run
 CREATE FUNCTION pause_task(p_tenant uuid, p_task uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -2521,6 +2523,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
   -- what could not be leased while it was paused is offered anew at once; before the run is locked, since a lease takes both the other way round
   IF NOT p_paused THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0));
     UPDATE ready y SET offered_at = NULL WHERE y.step_id = ANY (ARRAY(SELECT y.step_id FROM ready y WHERE y.step_id = ANY (ARRAY(
       SELECT s.step_id FROM step s WHERE s.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND s.state = 'ready')) FOR UPDATE SKIP LOCKED));
   END IF;
@@ -3594,13 +3597,14 @@ $$;
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
 -- transition: none
 -- fenced by: nothing: presence is information, leases are the law
--- locks: the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
+-- locks: for a new worker the advisory lock on putting aside; the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
 CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz, p_tenants uuid[]) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND is_alive(w));
   v_drain boolean;
 BEGIN
+  IF p_state = 'active' AND NOT v_known THEN PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0)); END IF;
   INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at, tenants)
   VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now, p_tenants)
   ON CONFLICT (worker_id) DO UPDATE SET queues = p_queues, workflows = p_workflows, slots = p_slots, running = p_running, state = p_state,
