@@ -160,13 +160,14 @@ class Foreman:
             return False
         self.offers.take_in(room)
         picked = self.offers.pick(min(room, BATCH))
+        asked_at = monotonic()
         try:
             granted = self._grant([o.step_id for o in picked], self.slots.free)
         except BaseException:
             self.offers.put_back(picked)
             raise
         self.offers.decided(picked)
-        self._take_on(granted)
+        self._take_on(granted, asked_at)
         return True
 
     def _look(self, older_seconds: float) -> bool | float:
@@ -174,9 +175,10 @@ class Foreman:
         busy, or gone."""
         room = self.slots.count - len(self.held)
         found = self.leases.find_ready(round(older_seconds * 1000), room) if room > 0 else []
+        asked_at = monotonic()
         granted = self._grant(found, room)
         if granted:
-            self._take_on(granted)
+            self._take_on(granted, asked_at)
             self._look_wait = self.find_seconds
         else:
             self._look_wait = min(self._look_wait * 1.5, self.find_seconds * 4)
@@ -214,7 +216,7 @@ class Foreman:
             self._shunned[step] = monotonic() + SHUN_SECONDS
         return granted
 
-    def _take_on(self, granted: Sequence[Lease]) -> None:
+    def _take_on(self, granted: Sequence[Lease], asked_at: float) -> None:
         attempts = []
         strays: list[Lease] = []
         for lease in granted:
@@ -223,7 +225,7 @@ class Foreman:
             except LookupError:
                 strays.append(lease)
                 continue
-            attempt = Attempt(lease, step, node)
+            attempt = Attempt(lease, step, node, asked_at)
             self.held[lease.step_id] = attempt
             attempts.append(attempt)
             if lease.fence > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Event as ThreadEvent
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from kit.proxy import TcpProxy
 from sqlalchemy.engine import make_url
 
 from services.workers.patience import Patience
+from stanchion.authority.leases import Leases
 from stanchion.db.engine import Database
 from stanchion.errors import Unavailable
+from stanchion.runtime.clock import monotonic
 from stanchion.workflow import Ctx, Results, Workflow
 
 
@@ -99,6 +102,54 @@ def _away(worker: Any) -> bool:
     except Unavailable:
         return True
     return False
+
+
+class SlowAnswers:
+    """A call of the database whose answer comes later than what it did, by the worker's own clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, leases: Leases, name: str, seconds: float) -> None:
+        self.late = 0.0
+        for module in ("attempt", "foreman", "lease_keeper", "settler"):
+            monkeypatch.setattr(f"services.workers.{module}.monotonic", lambda: monotonic() + self.late)
+        real = getattr(leases, name)
+
+        def call(*given: Any) -> Any:
+            answer = real(*given)
+            self.late += seconds
+            return answer
+
+        monkeypatch.setattr(leases, name, call)
+
+
+@pytest.mark.parametrize("by", ["lease", "complete"])
+def test_a_lease_is_trusted_from_when_it_was_asked_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """However late the answer came: the lease's time ran while the commit, or the network, was slow."""
+    wf, begun, ended = Workflow("asked"), ThreadEvent(), ThreadEvent()
+
+    @wf.step()
+    def first(ctx: Ctx) -> int:
+        return 1
+
+    @wf.step(after=first)
+    def second(ctx: Ctx, x: int) -> int:
+        begun.set()
+        ended.wait(20)
+        return x
+
+    task = engine.submit(wf)
+    if by == "lease":
+        hand = engine.worker()
+        hand.finish(hand.take("first")[0], 1)
+    with crew(engine, ttl_ms=20_000) as worker:
+        SlowAnswers(monkeypatch, worker.leases, by, 18.5)
+        worker.work(begun.is_set)
+        (attempt,) = worker.foreman.held.values()
+        worker.keeper.guard_once()
+        assert attempt.stop_reason == "out_of_reach", "another worker may be given it"
+        ended.set()
+        worker.work(lambda: engine.task(task)[0] == "completed")
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["reading", "storing"])
