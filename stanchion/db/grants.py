@@ -27,6 +27,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "complete_with_plan": (WORKER,),
     "fail": (WORKER,),
     "give_back": (WORKER,),
+    "give_back_unheld": (WORKER,),
     "end_cancelled": (WORKER,),
     "renew": (WORKER,),
     "find_ready": (WORKER,),
