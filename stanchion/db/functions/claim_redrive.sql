@@ -8,10 +8,7 @@ DECLARE
 BEGIN
   UPDATE dead_letter x SET redriven_at = clock() WHERE x.dead_letter_id = p_id AND x.tenant_id IS NOT DISTINCT FROM p_tenant AND (x.redriven_at IS NULL OR p_again) RETURNING * INTO d;
   IF NOT FOUND THEN RETURN false; END IF;
-  IF d.topic LIKE 'outbox:%' THEN
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    VALUES (d.partition, coalesce(d.tenant_id, p_actor_tenant), substr(d.topic, 8), convert_from(d.key, 'UTF8'), d.headers->0->>1, convert_from(d.value, 'UTF8'));
-  END IF;
+  PERFORM put_back(ARRAY[p_id], p_actor_tenant);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_actor_tenant, p_actor, 'dead_letter.redrive', p_id::text, jsonb_build_object('topic', d.topic, 'again', p_again));
   RETURN true;
 END $$;

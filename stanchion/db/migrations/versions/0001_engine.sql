@@ -920,10 +920,7 @@ DECLARE
 BEGIN
   UPDATE dead_letter x SET redriven_at = clock() WHERE x.dead_letter_id = p_id AND x.tenant_id IS NOT DISTINCT FROM p_tenant AND (x.redriven_at IS NULL OR p_again) RETURNING * INTO d;
   IF NOT FOUND THEN RETURN false; END IF;
-  IF d.topic LIKE 'outbox:%' THEN
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    VALUES (d.partition, coalesce(d.tenant_id, p_actor_tenant), substr(d.topic, 8), convert_from(d.key, 'UTF8'), d.headers->0->>1, convert_from(d.value, 'UTF8'));
-  END IF;
+  PERFORM put_back(ARRAY[p_id], p_actor_tenant);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_actor_tenant, p_actor, 'dead_letter.redrive', p_id::text, jsonb_build_object('topic', d.topic, 'again', p_again));
   RETURN true;
 END $$;
@@ -1917,6 +1914,14 @@ CREATE FUNCTION has_begun(p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET s
   SELECT EXISTS (SELECT FROM attempt a WHERE a.step_id = p_step AND a.started_at IS NOT NULL)
 $$;
 
+-- purpose: the text of a kept header, as headers of dead letters are kept: [name, text]
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION header_of(p_headers jsonb, p_name text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT h->>1 FROM jsonb_array_elements(p_headers) h WHERE h->>0 = p_name LIMIT 1
+$$;
+
 -- purpose: keep a run from ending while what was just inserted into it is committed; refused when it has ended
 -- transition: none
 -- fenced by: the run's row lock: whoever ends a run looks for open steps under it
@@ -2377,19 +2382,16 @@ $$;
 -- locks: the job, then the letters by id
 CREATE FUNCTION note_redriven(p_key text, p_tenant uuid, p_fence bigint, p_ids uuid[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_n int;
+  v_sent uuid[];
 BEGIN
   PERFORM FROM maintenance_job j WHERE j.kind = 'redrive' AND j.key = p_key AND j.tenant_id = p_tenant AND j.fence = p_fence AND j.state = 'running' FOR NO KEY UPDATE;
   IF NOT FOUND THEN RETURN NULL; END IF;
   PERFORM FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) ORDER BY d.dead_letter_id FOR NO KEY UPDATE;
   WITH u AS (
-    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.*
-  ), o AS (
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    SELECT u.partition, coalesce(u.tenant_id, p_tenant), substr(u.topic, 8), convert_from(u.key, 'UTF8'), u.headers->0->>1, convert_from(u.value, 'UTF8') FROM u WHERE u.topic LIKE 'outbox:%' ORDER BY u."offset"
-  )
-  SELECT count(*)::int INTO v_n FROM u;
-  RETURN v_n;
+    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.dead_letter_id
+  ) SELECT coalesce(array_agg(u.dead_letter_id), '{}') INTO v_sent FROM u;
+  PERFORM put_back(v_sent, p_tenant);
+  RETURN cardinality(v_sent);
 END $$;
 
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
@@ -2605,6 +2607,17 @@ CREATE FUNCTION post(p_messages jsonb) RETURNS void LANGUAGE sql SET search_path
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, causation_id, body)
   SELECT (hashtextextended(x.key, 0) & 7)::smallint, x.tenant_id, x.topic, x.key, x.type, x.correlation_id, x.causation_id, x.body
   FROM jsonb_to_recordset(p_messages) AS x(tenant_id uuid, topic text, key text, type text, correlation_id text, causation_id text, body text)
+$$;
+
+-- purpose: what the relay had parked goes back into the outbox as the message that it was: to its readers it is the same one, in its place among its run's events
+-- transition: none
+-- fenced by: the caller has claimed the letters
+-- locks: only new rows
+CREATE FUNCTION put_back(p_ids uuid[], p_tenant uuid) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO outbox (part, tenant_id, message_id, topic, key, type, correlation_id, causation_id, sequence, at, body)
+  SELECT d.partition, coalesce(d.tenant_id, p_tenant), coalesce(header_of(d.headers, 'ce_id')::uuid, uuidv7()), substr(d.topic, 8), convert_from(d.key, 'UTF8'), header_of(d.headers, 'ce_type'),
+         header_of(d.headers, 'ce_correlationid'), header_of(d.headers, 'ce_causationid'), header_of(d.headers, 'ce_sequence')::bigint, coalesce(header_of(d.headers, 'ce_time')::timestamptz, clock()), convert_from(d.value, 'UTF8')
+  FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) AND d.topic LIKE 'outbox:%' ORDER BY d."offset"
 $$;
 
 -- purpose: store values too large for a row, named by their content; storing the same twice is one row
@@ -2845,7 +2858,9 @@ END $$;
 CREATE FUNCTION relay_park(p_id bigint, p_code text, p_reason text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH d AS (DELETE FROM outbox o WHERE o.id = p_id RETURNING o.*)
   INSERT INTO dead_letter (tenant_id, topic, partition, "offset", key, value, headers, code, reason)
-  SELECT d.tenant_id, 'outbox:' || d.topic, d.part, d.id, convert_to(d.key, 'UTF8'), convert_to(d.body, 'UTF8'), jsonb_build_array(jsonb_build_array('ce_type', d.type)), p_code, p_reason FROM d
+  SELECT d.tenant_id, 'outbox:' || d.topic, d.part, d.id, convert_to(d.key, 'UTF8'), convert_to(d.body, 'UTF8'), (SELECT jsonb_agg(jsonb_build_array(h.name, h.text) ORDER BY h.n) FROM (VALUES
+           (1, 'ce_id', d.message_id::text), (2, 'ce_type', d.type), (3, 'ce_time', to_char(d.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')),
+           (4, 'ce_correlationid', d.correlation_id), (5, 'ce_causationid', d.causation_id), (6, 'ce_sequence', d.sequence::text)) h(n, name, text) WHERE h.text IS NOT NULL), p_code, p_reason FROM d
   RETURNING true
 $$;
 
