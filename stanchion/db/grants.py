@@ -16,6 +16,12 @@ LOGINS = (TASK_SERVICE, ORCHESTRATOR, RELAY, WORKER, MAINTENANCE, DASHBOARD)
 
 EVERYONE = LOGINS
 
+
+def password_variable(login: str) -> str:
+    """The variable that `stanchion db migrate` reads this login's password from."""
+    return f"{login.upper()}_PASSWORD"
+
+
 FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "clock": EVERYONE,
     "get_workflow": EVERYONE,

@@ -8,10 +8,11 @@ from threading import Thread
 import psycopg
 import pytest
 from kit.databases import Databases
+from sqlalchemy import text
 
 from stanchion.db.engine import login_url
-from stanchion.db.grants import WORKER
-from stanchion.db.migrate import migrate, newest, require, status
+from stanchion.db.grants import LOGINS, TASK_SERVICE, WORKER
+from stanchion.db.migrate import _connect, _logins_with_password, migrate, newest, require, status
 from stanchion.errors import Unavailable, Unprocessable
 
 
@@ -41,6 +42,42 @@ def test_replicas_that_start_together_migrate_once(empty: str) -> None:
     for thread in threads:
         thread.join(60)
     assert found == [True] * 4
+
+
+def test_each_login_gets_its_own_password_once(empty: str) -> None:
+    """A login that has none gets the one that is meant for it; one that was set, or changed since, stays unless asked for."""
+    migrate(empty)
+    with psycopg.connect(empty, autocommit=True) as admin:
+
+        def kept() -> dict[str, str | None]:
+            rows = admin.execute("SELECT rolname, rolpassword FROM pg_authid WHERE rolname = ANY (%s)", (list(LOGINS),))
+            return dict(rows.fetchall())
+
+        before = kept()
+        try:
+            for login in LOGINS:
+                admin.execute(f"ALTER ROLE {login} PASSWORD NULL")
+            migrate(empty, passwords={WORKER: "for workers"})
+            assert {login for login, password in kept().items() if password} == {WORKER}
+            mine = kept()[WORKER]
+            migrate(empty, passwords={WORKER: "another", TASK_SERVICE: "for the door"})
+            assert kept()[WORKER] == mine
+            theirs = kept()[TASK_SERVICE]
+            assert theirs
+            migrate(empty, passwords={WORKER: "another"}, renew_passwords=True)
+            assert kept()[WORKER] != mine
+            assert kept()[TASK_SERVICE] == theirs
+        finally:
+            for login, password in before.items():
+                admin.execute(f"ALTER ROLE {login} PASSWORD {'NULL' if password is None else repr(password)}")
+
+
+def test_an_administrator_who_is_no_superuser_changes_no_password(empty: str) -> None:
+    """It can't see who has one: logins that were there before it came keep what they have."""
+    migrate(empty)
+    with _connect(empty) as connection:
+        connection.execute(text("SET ROLE stanchion_owner"))
+        assert _logins_with_password(connection) == set(LOGINS)
 
 
 def test_a_service_says_which_way_the_versions_differ(empty: str) -> None:

@@ -157,7 +157,9 @@ def test_what_the_relay_had_parked_goes_back_into_the_outbox(scene: Scene, admin
     """In the transaction that records it, and once."""
     admin.execute(
         'INSERT INTO stanchion.dead_letter (tenant_id, topic, partition, "offset", key, value, headers, code, reason)'
-        " SELECT %s, 'outbox:' || %s, 3, n, 'k', '{}', jsonb_build_array('[\"ce_type\", \"RunFailed\"]'::jsonb, jsonb_build_array('ce_sequence', n::text)), 'E-NET-03', 'large' FROM generate_series(1, 3) n",
+        " SELECT %s, 'outbox:' || %s, 3, n, 'k', '{}', jsonb_build_array("
+        "'[\"ce_type\", \"RunFailed\"]'::jsonb, jsonb_build_array('ce_sequence', n::text)), 'E-NET-03', 'large'"
+        " FROM generate_series(1, 3) n",
         (scene.tenant, scene.topic),
     )
     before = admin.execute("SELECT count(*) FROM stanchion.outbox").fetchone()
