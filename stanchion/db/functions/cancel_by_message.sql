@@ -1,7 +1,7 @@
 -- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; the same message again changes nothing and gets the same answer, another one gets the answer of its time
 -- transition: those of cancel_task
 -- fenced by: the unique key of inbox (message, consumer, tenant): a message is applied once, also when the task has a new run by then
--- locks: the inbox's row, then the run, then the task
+-- locks: the inbox's row, then the run, then the task; the audit chain last
 CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_message text, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_state text := 'missing';

@@ -1,7 +1,7 @@
 -- purpose: the right to send a parked message again, given once unless it is asked for again; what the relay parked goes back into the outbox by itself
 -- transition: none
 -- fenced by: redriven_at
--- locks: the letter's row
+-- locks: the letter's row; the audit chain last
 CREATE FUNCTION claim_redrive(p_tenant uuid, p_id uuid, p_again boolean, p_actor_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d dead_letter;

@@ -1,7 +1,7 @@
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
 -- transition: barrier waiting -> released; the step it holds pending -> ready; what the held branches still waited for pending -> skipped
 -- fenced by: the release row's primary key
--- locks: the barrier, then the held steps, then the fan-out, the run
+-- locks: the barrier, then the held steps, then the fan-out, the run; the audit chain last
 CREATE FUNCTION open_barrier(p_tenant uuid, p_barrier uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
@@ -25,10 +25,10 @@ BEGIN
     UPDATE barrier x SET failed = x.failed + v_unsettled WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   END IF;
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   IF v_unsettled > 0 THEN v_after := v_after || leave_out(b, v_held); END IF;
   v_after := v_after || close_barrier(b);
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   RETURN true;
 END $$;

@@ -1,7 +1,7 @@
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
 -- transition: none (paused_at is a flag)
 -- fenced by: nothing
--- locks: for a resume the advisory lock on putting aside and ready rows (skipping locked ones); then the run
+-- locks: for a resume the advisory lock on putting aside and ready rows (skipping locked ones); then the run; the audit chain last
 CREATE FUNCTION pause_task(p_tenant uuid, p_task uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();

@@ -250,6 +250,15 @@ class TestFiles:
             assert len(line) > len(header) + 3
         assert not lines[4].startswith("--")
 
+    def test_writes_to_the_audit_log_last(self, path: Path) -> None:
+        """The chain of a tenant has one writer at a time: whoever held it and then waited for a row would close a circle
+        with those that come the other way. Nothing that may wait stands behind the entry, and the header says so."""
+        before, entry, rest = path.read_text().rpartition("INSERT INTO audit ")
+        if not entry:
+            return
+        assert before.splitlines()[3].endswith("; the audit chain last")
+        assert not re.findall(r"\b(?:PERFORM|UPDATE|DELETE FROM|INSERT INTO|SELECT \* INTO)\b", rest)
+
     def test_defines_what_it_is_named_for(self, path: Path) -> None:
         """And nothing else, apart from the two files of types and guards."""
         names = re.findall(r"^CREATE FUNCTION (\w+)", path.read_text(), re.MULTILINE)

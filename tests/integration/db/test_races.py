@@ -436,3 +436,46 @@ def test_resumes_new_workers_and_offers_at_the_same_moment(engine: Engine) -> No
     )
     assert deadlocks(engine) == before
     assert engine.all("SELECT step_id FROM stanchion.ready WHERE offered_at > stanchion.clock()") == []
+
+
+@pytest.mark.parametrize("act", ["open", "recount"])
+def test_the_audit_chain_is_locked_last(engine: Engine, database_url: str, act: str) -> None:
+    """Whoever pauses or cancels holds the run and then writes to the tenant's chain: a join that is opened or recounted
+    at that moment waits for the run without holding the chain, instead of ending one of the two as a deadlock."""
+    task = engine.submit(fan("audited", All(on_failed="hold"), []))
+    worker = engine.worker()
+    worker.finish(worker.take("plan")[0], ["a", "bad"])
+    engine.expand()
+    fine, bad = worker.take("visit")
+    worker.finish(fine, "A")
+    worker.fail(bad)
+    barrier = engine.barrier("gather")["barrier_id"]
+    call = f"SELECT stanchion.open_barrier('{engine.tenant}', '{barrier}', 'r', 'ann')"
+    if act == "recount":
+        engine.admin.execute(
+            "UPDATE stanchion.barrier SET failed = 0, on_failed = 'collect' WHERE barrier_id = %s", (barrier,)
+        )
+        call = f"SELECT stanchion.recount_barrier('{barrier}')"
+    errors: list[Exception] = []
+
+    def decide() -> None:
+        try:
+            with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as other:
+                other.execute(call)
+        except psycopg.Error as error:
+            errors.append(error)
+
+    with psycopg.connect(database_url.replace("+psycopg", "")) as pauses:
+        pauses.execute("UPDATE stanchion.run SET updated_at = updated_at WHERE run_id = %s", (engine.run_of(task),))
+        decides = Thread(target=decide)
+        decides.start()
+        decides.join(0.5)
+        assert decides.is_alive(), "it waits for the run"
+        pauses.execute(
+            "INSERT INTO stanchion.audit (tenant_id, actor, action, target, detail) VALUES (%s, 'ann', 'task.pause', 'x', '{}')",
+            (engine.tenant,),
+        )
+        pauses.commit()
+        decides.join(10)
+    assert errors == []
+    assert engine.barrier("gather")["state"] == "released"

@@ -794,7 +794,7 @@ END $$;
 -- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; the same message again changes nothing and gets the same answer, another one gets the answer of its time
 -- transition: those of cancel_task
 -- fenced by: the unique key of inbox (message, consumer, tenant): a message is applied once, also when the task has a new run by then
--- locks: the inbox's row, then the run, then the task
+-- locks: the inbox's row, then the run, then the task; the audit chain last
 CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_message text, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_state text := 'missing';
@@ -857,7 +857,7 @@ END $$;
 -- purpose: ask for a task to be cancelled; ready steps end with the next sweep, running ones learn it at their next heartbeat
 -- transition: task accepted|running -> cancelling; run created|running -> cancelling
 -- fenced by: nothing
--- locks: the run, then the task
+-- locks: the run, then the task; the audit chain last
 CREATE FUNCTION cancel_task(p_tenant uuid, p_task uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_run uuid := (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant);
@@ -913,7 +913,7 @@ $$;
 -- purpose: the right to send a parked message again, given once unless it is asked for again; what the relay parked goes back into the outbox by itself
 -- transition: none
 -- fenced by: redriven_at
--- locks: the letter's row
+-- locks: the letter's row; the audit chain last
 CREATE FUNCTION claim_redrive(p_tenant uuid, p_id uuid, p_again boolean, p_actor_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d dead_letter;
@@ -1172,7 +1172,7 @@ END $$;
 -- purpose: an API key; only the hash of its secret is kept; null when the name is taken
 -- transition: none
 -- fenced by: the unique keys (tenant, name) and hash
--- locks: only a new row
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_key(p_tenant uuid, p_name text, p_hash bytea, p_scopes text[], p_expires timestamptz, p_actor text) RETURNS uuid LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH k AS (
     INSERT INTO api_key (key_id, tenant_id, name, secret_hash, scopes, expires_at) VALUES (uuidv7(), p_tenant, p_name, p_hash, p_scopes, p_expires)
@@ -1186,7 +1186,7 @@ $$;
 -- purpose: the public half of a key that signs Kafka commands; the private half never comes here; false when the id is taken
 -- transition: none
 -- fenced by: the key (id, tenant)
--- locks: only a new row
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_scopes text[], p_actor text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH k AS (
     INSERT INTO signing_key (key_id, tenant_id, public_key, scopes) VALUES (p_key, p_tenant, p_public, p_scopes) ON CONFLICT DO NOTHING RETURNING key_id
@@ -2452,7 +2452,7 @@ END $$;
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
 -- transition: barrier waiting -> released; the step it holds pending -> ready; what the held branches still waited for pending -> skipped
 -- fenced by: the release row's primary key
--- locks: the barrier, then the held steps, then the fan-out, the run
+-- locks: the barrier, then the held steps, then the fan-out, the run; the audit chain last
 CREATE FUNCTION open_barrier(p_tenant uuid, p_barrier uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
@@ -2476,11 +2476,11 @@ BEGIN
     UPDATE barrier x SET failed = x.failed + v_unsettled WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   END IF;
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   IF v_unsettled > 0 THEN v_after := v_after || leave_out(b, v_held); END IF;
   v_after := v_after || close_barrier(b);
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   RETURN true;
 END $$;
 
@@ -2536,7 +2536,7 @@ END $$;
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
 -- transition: none (paused_at is a flag)
 -- fenced by: nothing
--- locks: for a resume the advisory lock on putting aside and ready rows (skipping locked ones); then the run
+-- locks: for a resume the advisory lock on putting aside and ready rows (skipping locked ones); then the run; the audit chain last
 CREATE FUNCTION pause_task(p_tenant uuid, p_task uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -2786,7 +2786,7 @@ END $$;
 -- purpose: set a waiting join's counts to what its branches say, after a counter was damaged from outside; then decide it, as an arrival would have
 -- transition: those of decide_barrier
 -- fenced by: the join's state; what has settled is counted under the locks that every arrival takes
--- locks: slots, the barrier, then those of any arrival
+-- locks: slots, the barrier, then those of any arrival; the audit chain last
 CREATE FUNCTION recount_barrier(p_barrier uuid) RETURNS jsonb LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
@@ -2809,10 +2809,10 @@ BEGIN
   WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   SELECT jsonb_build_object('counts', jsonb_build_array(b.succeeded, b.failed, b.skipped), 'slots_left', b.slots_left, 'left', coalesce(sum(l.remaining), 0)) INTO v_after FROM barrier_slot l WHERE l.barrier_id = p_barrier;
   IF v_before = v_after THEN RETURN NULL; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
   SELECT * INTO d FROM decide_barrier(b, '{}');
   IF d.o_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[d.o_ready]); END IF;
   PERFORM spread(d.o_arrivals, d.o_skipped, d.o_after);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
   RETURN jsonb_build_object('before', v_before, 'after', v_after);
 END $$;
 
@@ -3107,7 +3107,7 @@ END $$;
 -- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input (for a child its item, for any other step the arguments that it names)
 -- transition: step failed -> ready
 -- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
--- locks: steps by id, then the joins over their fan-outs and the barriers they feed, by id
+-- locks: steps by id, then the joins over their fan-outs and the barriers they feed, by id; the audit chain last
 CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -3134,15 +3134,15 @@ BEGIN
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   IF v_done IS NULL THEN RETURN; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   PERFORM make_ready(v_done);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   RETURN QUERY SELECT unnest(v_done);
 END $$;
 
 -- purpose: somebody asks for a job in bulk; asking again with the same key is the same job
 -- transition: maintenance job: born due
 -- fenced by: the primary key
--- locks: only new rows
+-- locks: only new rows; the audit chain last
 CREATE FUNCTION request_maintenance(p_tenant uuid, p_kind text, p_key text, p_request jsonb, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   INSERT INTO maintenance_job (kind, key, tenant_id, request) VALUES (p_kind, p_key, p_tenant, p_request) ON CONFLICT DO NOTHING;
@@ -3185,7 +3185,7 @@ $$;
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task, then only new rows: nobody else knows the run yet
+-- locks: the task, then only new rows: nobody else knows the run yet; the audit chain last
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -3214,7 +3214,7 @@ END $$;
 -- purpose: end a key; revoking it again changes nothing; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_key(p_tenant uuid, p_key uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text;
@@ -3230,7 +3230,7 @@ END $$;
 -- purpose: end a signing key: commands that it signs are parked from now on; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_signing_key(p_tenant uuid, p_key text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   UPDATE signing_key k SET revoked_at = clock() WHERE k.key_id = p_key AND k.tenant_id = p_tenant AND k.revoked_at IS NULL;
