@@ -41,11 +41,11 @@ class Upkeep:
         """Take back expired leases; returns the new state of each step."""
         return dict(self.database.call("reap", "SELECT * FROM stanchion.reap(%s)", (limit,)))
 
-    def offer(self, window: int = limits.OFFER_WINDOW, batch: int = 2_000) -> int:
+    def offer(self, batch: int = 2_000) -> int:
         """Offer what waits behind a full window, and again what nobody leased."""
         return int(
             self.database.call(
-                "offer", "SELECT stanchion.offer_ready(%s, %s, %s)", (window, batch, int(limits.REOFFER_SECONDS * 1000))
+                "offer", "SELECT stanchion.offer_ready(%s, %s)", (batch, int(limits.REOFFER_SECONDS * 1000))
             )[0][0]
         )
 

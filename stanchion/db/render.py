@@ -14,6 +14,7 @@ from pathlib import Path
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from stanchion.contracts import limits
 from stanchion.state import MACHINES
 from stanchion.state.render import transition_guard
 
@@ -134,11 +135,18 @@ def _triggers() -> list[str]:
     return out
 
 
+def with_limits(text: str) -> str:
+    """`limits.NAME` in the text of a function is that number of `stanchion/contracts/limits.py`."""
+    return re.sub(r"\blimits\.([A-Z][A-Z_]+)\b", lambda found: str(getattr(limits, found[1])), text)
+
+
 def _functions() -> list[str]:
     folder = files("stanchion.db") / "functions"
-    sources = {p.name.removesuffix(".sql"): p.read_text() for p in folder.iterdir() if p.name.endswith(".sql")}
+    sources = {
+        p.name.removesuffix(".sql"): with_limits(p.read_text()) for p in folder.iterdir() if p.name.endswith(".sql")
+    }
     # types first, then what others call; PL/pgSQL resolves its callees at run time, SQL functions at creation
-    first = ["_types", "clock", "_guards", "outbox_partition_of", "next_sequence"]
+    first = ["_types", "clock", "_guards", "outbox_partition_of", "outbox_partition_for", "slot_of", "next_sequence"]
     return [sources.pop(name).strip() for name in first] + [text.strip() for _, text in sorted(sources.items())]
 
 
@@ -209,7 +217,7 @@ def render() -> str:
         (files("stanchion.db") / "functions" / "clock.sql").read_text().strip(),
         *tables,
         "CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;",
-        "INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;",
+        f"INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, {limits.OUTBOX_PARTITIONS - 1}) p;",
         *indexes,
         *[f for f in _functions() if "CREATE FUNCTION clock()" not in f],
         *_trigger_functions(),

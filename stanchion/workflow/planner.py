@@ -13,15 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from stanchion.contracts import limits
 from stanchion.contracts.ids import new_id
 
 from .anatomy import ends_of, fans_inside, holds, inside, is_uncollected, joins_of
 from .blueprint import Unit, blueprint, milliseconds, row_of
 from .graph import Graph, JoinSpec, Node
-
-SLOTS = 16
-CHILDREN_PER_SLOT_RUN = 64
-"""Neighbouring children share a slot, so that a batch touches one to three of them; the database has the same numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ def _barrier_row(
     expected: int,
 ) -> dict[str, Any]:
     # with slots it is not known which children are in, so a join that may be opened without some of them counts in its row
-    slotted = kind == "gather" and join.rule == "all" and join.on_failed != "hold" and expected > SLOTS
+    slotted = kind == "gather" and join.rule == "all" and join.on_failed != "hold" and expected > limits.BARRIER_SLOTS
     return {
         "tenant_id": str(place.tenant_id),
         "barrier_id": str(barrier_id),
@@ -153,7 +150,7 @@ def _barrier_row(
         "on_failed": join.on_failed,
         "rest": join.rest,
         "within_ms": milliseconds(join.within_seconds),
-        "slots": min(SLOTS, -(-expected // CHILDREN_PER_SLOT_RUN)) if slotted else 0,
+        "slots": min(limits.BARRIER_SLOTS, -(-expected // limits.SLOT_RUN)) if slotted else 0,
     }
 
 

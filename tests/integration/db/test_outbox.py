@@ -16,6 +16,7 @@ from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.intake import Asked, Intake
 from stanchion.authority.outbox import Outbox
 from stanchion.authority.queries import missing
+from stanchion.contracts import limits
 from stanchion.contracts.commands import COMMANDS, CancelTask
 from stanchion.contracts.envelope import Envelope
 from stanchion.contracts.events import EVENTS
@@ -24,7 +25,7 @@ from stanchion.db.grants import RELAY
 from stanchion.workflow import All, AtLeast
 
 TTL_MS = 2_000
-PARTITIONS = set(range(8))
+PARTITIONS = set(range(limits.OUTBOX_PARTITIONS))
 
 
 @pytest.fixture
@@ -193,12 +194,12 @@ def test_short_steps_are_offered_together(engine: Engine) -> None:
     assert offered(engine) == [1] + [4] * 16
     engine.admin.execute("DELETE FROM stanchion.outbox")
     engine.admin.execute("UPDATE stanchion.ready SET offered_at = NULL, offers = 0")
-    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(5000, 1000, 5000)")
+    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(1000, 5000)")
     assert offered(engine) == [1] + [4] * 16
     engine.admin.execute("DELETE FROM stanchion.outbox")
     engine.worker().seen()
     engine.admin.execute("UPDATE stanchion.ready SET offered_at = offered_at - interval '1 hour'")
-    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(5000, 1000, 5000)")
+    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(1000, 5000)")
     assert offered(engine) == [1] * 65, "what nobody took together is offered one by one"
 
 

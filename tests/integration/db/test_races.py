@@ -410,7 +410,7 @@ def test_what_is_put_aside_at_the_moment_it_can_be_leased_again_is_offered(
         engine.pause(task)
     engine.forward(7)
     with psycopg.connect(database_url.replace("+psycopg", "")) as offers:
-        assert offers.execute("SELECT stanchion.offer_ready(5000, 1000, 5000)").fetchone() == (0,)
+        assert offers.execute("SELECT stanchion.offer_ready(1000, 5000)").fetchone() == (0,)
         comes = Thread(target=worker.seen if why == "worker" else lambda: engine.pause(task, paused=False))
         comes.start()
         comes.join(0.5)
