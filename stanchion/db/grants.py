@@ -24,6 +24,7 @@ def password_variable(login: str) -> str:
 
 FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "clock": EVERYONE,
+    "event_xid": (TASK_SERVICE,),
     "get_workflow": EVERYONE,
     "tenant_by_name": EVERYONE,
     "tenant_names": EVERYONE,
@@ -147,7 +148,14 @@ READABLE: dict[str, tuple[str, ...]] = dict.fromkeys(
 )
 """Tables that a login may SELECT from, under row-level security. The worker and the relay read through functions only."""
 
-OWNER_FUNCTIONS = ("guard_partition", "make_partitions", "drop_partitions", "remove_history")
+OWNER_FUNCTIONS = (
+    "event_xid",
+    "adopt_cluster",
+    "guard_partition",
+    "make_partitions",
+    "drop_partitions",
+    "remove_history",
+)
 """What makes and drops tables, or removes rows that the engine may only add, runs as the owner."""
 
 ENGINE_NEVER = {

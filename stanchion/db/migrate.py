@@ -97,6 +97,7 @@ def migrate(admin_url: str, *, passwords: Mapping[str, str] | None = None, renew
             connection.commit()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+            _adopt(connection)
             # services look, before they call themselves ready, whether the schema is theirs
             connection.execute(text(f"GRANT SELECT ON public.schema_version TO {', '.join(grants.LOGINS)}"))
             _set_passwords(connection, {k: v for k, v in (passwords or {}).items() if k not in had})
@@ -106,6 +107,14 @@ def migrate(admin_url: str, *, passwords: Mapping[str, str] | None = None, renew
             connection.execute(text("SELECT pg_advisory_unlock(hashtextextended(:l, 0))"), {"l": LOCK})
             connection.commit()
     return status(admin_url)
+
+
+def _adopt(connection: Connection) -> None:
+    """A database that was restored into another cluster goes on there: see `adopt_cluster`."""
+    with connection.begin_nested():
+        connection.execute(text(f"SET LOCAL ROLE {grants.OWNER}"))
+        connection.execute(text("SELECT stanchion.adopt_cluster()"))
+        connection.execute(text("RESET ROLE"))
 
 
 def _too_new(current: str, newest: str) -> Unprocessable:

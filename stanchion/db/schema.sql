@@ -38,13 +38,19 @@ GRANT CREATE, USAGE ON SCHEMA stanchion TO stanchion_engine;
 SET search_path = stanchion, pg_temp;
 SET check_function_bodies = off;
 
--- the clock comes first: defaults name it
+-- these come first: defaults name them
 
 -- purpose: the one clock that decides; tests replace this function to move time
 -- transition: none
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$ SELECT clock_timestamp() $$;
+
+-- purpose: the place of a transaction in the order of events: its id here; after a restore into another cluster, adopt_cluster puts what was restored before it
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION event_xid(p_xid xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT p_xid $$;
 
 CREATE TABLE stanchion.api_key (
 	key_id UUID NOT NULL,
@@ -167,6 +173,14 @@ CREATE TABLE stanchion.blob (
 	CONSTRAINT a_blob_has_at_most_8_mib CHECK (size BETWEEN 0 AND 8388608)
 );
 
+CREATE TABLE stanchion.cluster (
+	here BOOLEAN DEFAULT 'true' NOT NULL,
+	system_identifier BIGINT NOT NULL,
+	adopted_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT cluster_pkey PRIMARY KEY (here),
+	CONSTRAINT a_database_is_in_one_cluster CHECK (here)
+);
+
 CREATE TABLE stanchion.dead_letter (
 	dead_letter_id UUID DEFAULT uuidv7() NOT NULL,
 	tenant_id UUID,
@@ -187,7 +201,7 @@ CREATE TABLE stanchion.dead_letter (
 CREATE TABLE stanchion.event (
 	tenant_id UUID NOT NULL,
 	event_id BIGINT GENERATED ALWAYS AS IDENTITY,
-	xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+	xid xid8 DEFAULT stanchion.event_xid(pg_current_xact_id()) NOT NULL,
 	run_id UUID NOT NULL,
 	step_id UUID,
 	fence BIGINT,
@@ -492,6 +506,8 @@ CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;
 
 INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;
 
+INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FROM pg_control_system() c;
+
 CREATE UNIQUE INDEX attempt_one_open ON stanchion.attempt (step_id, tenant_id) WHERE ended_at IS NULL;
 
 CREATE INDEX attempt_open ON stanchion.attempt (lease_until) WHERE ended_at IS NULL;
@@ -676,6 +692,26 @@ BEGIN
   o_done := coalesce(o_done, '{}');
   o_arrivals := coalesce(o_arrivals, '{}');
   PERFORM make_ready(v_ready);
+END $$;
+
+-- purpose: after a logical restore: transactions of this cluster come after all that the restored events name, or those would be in its future, shown to nobody; true if the cluster is another one
+-- transition: none
+-- fenced by: the system identifier that the database was last seen under
+-- locks: the cluster's row, then the table of events, against writers
+CREATE FUNCTION adopt_cluster() RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_here bigint := (SELECT c.system_identifier FROM pg_control_system() c);
+  v_last xid8;
+BEGIN
+  PERFORM FROM cluster c WHERE c.system_identifier <> v_here FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  LOCK TABLE event IN SHARE ROW EXCLUSIVE MODE;
+  v_last := (SELECT max(e.xid) FROM event e);
+  IF v_last >= event_xid(pg_snapshot_xmax(pg_current_snapshot())) THEN
+    EXECUTE format('CREATE OR REPLACE FUNCTION event_xid(p_xid xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT ((p_xid::text::numeric + %s)::text)::xid8 $f$', v_last);
+  END IF;
+  UPDATE cluster SET system_identifier = v_here, adopted_at = clock();
+  RETURN true;
 END $$;
 
 -- purpose: give steps that were planned as settled the results that they take over; returns their arrivals where they are awaited, for the caller to spread
@@ -3885,6 +3921,13 @@ CREATE POLICY engine ON stanchion.blob TO stanchion_engine, stanchion_owner USIN
 
 CREATE POLICY tenant_only ON stanchion.blob FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.cluster ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.cluster FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.cluster TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY everyone ON stanchion.cluster FOR SELECT USING (true);
+
 ALTER TABLE stanchion.dead_letter ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.dead_letter FORCE ROW LEVEL SECURITY;
 
@@ -4032,6 +4075,8 @@ ALTER TABLE stanchion.barrier_slot OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.blob OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.cluster OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.dead_letter OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.event OWNER TO stanchion_owner;
@@ -4087,6 +4132,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.barrier_release TO stanchion_e
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.barrier_slot TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.blob TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.cluster TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.dead_letter TO stanchion_engine;
 
@@ -4154,6 +4201,10 @@ BEGIN
   END LOOP;
 END $$;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.event_xid'::regproc::oid::regprocedure); END $$;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.adopt_cluster'::regproc::oid::regprocedure); END $$;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.guard_partition'::regproc::oid::regprocedure); END $$;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
@@ -4161,6 +4212,8 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanch
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.drop_partitions'::regproc::oid::regprocedure); END $$;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_engine;
 
 GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_owner;
 
@@ -4233,6 +4286,8 @@ GRANT EXECUTE ON FUNCTION stanchion.end_cancelled TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_early'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.end_early TO stanchion_orchestrator;
+
+GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.expand'::regproc::oid::regprocedure); END $$;
 

@@ -283,7 +283,7 @@ def test_numbers_come_from_the_limits(catalogue: Admin) -> None:
     assert "limits." not in render()
 
 
-@pytest.mark.parametrize("call", ["slot_of(idx)", "outbox_partition_of(step_id)"])
+@pytest.mark.parametrize("call", ["slot_of(idx)", "outbox_partition_of(step_id)", "event_xid(pg_current_xact_id())"])
 def test_small_rules_are_inlined(catalogue: Admin, call: str) -> None:
     """They stand on the hot path for every row: as an expression they cost what they say, as a call ten times as much."""
     plan = "\n".join(found(catalogue, f"EXPLAIN (VERBOSE) SELECT stanchion.{call} FROM stanchion.step"))

@@ -8,8 +8,11 @@ from threading import Thread
 import psycopg
 import pytest
 from kit.databases import Databases
+from kit.engine import Engine
+from kit.flows import single
 from sqlalchemy import text
 
+from stanchion.authority.events import Cursor, Events, Wanted
 from stanchion.db.engine import login_url
 from stanchion.db.grants import LOGINS, TASK_SERVICE, WORKER
 from stanchion.db.migrate import _connect, _logins_with_password, migrate, newest, require, status
@@ -99,3 +102,34 @@ def test_a_server_that_is_away_is_unavailable() -> None:
     """Not a traceback of the driver."""
     with pytest.raises(Unavailable):
         status("postgresql://nobody@127.0.0.1:1/none")
+
+
+def test_a_restored_database_goes_on_in_another_cluster(engine: Engine, database_url: str) -> None:
+    """Ids of transactions begin anew there: what was restored is shown, its streams end, and what comes goes behind it."""
+    task = engine.submit(single("restored"))
+    engine.worker().work()
+    events = Events(engine.service)
+    before = events.glance(engine.tenant, [Wanted(task.task_id, Cursor(0, 0))]).found[0]
+    assert before.ended
+    with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as admin:
+        # what pg_restore leaves: rows that name transactions which this cluster has not seen
+        admin.execute("CREATE TEMP TABLE kept AS SELECT * FROM stanchion.event")
+        admin.execute("SET session_replication_role = replica")
+        admin.execute("DELETE FROM stanchion.event")
+        columns = "tenant_id, event_id, run_id, step_id, fence, version, at, kind, actor, body"
+        admin.execute(
+            f"INSERT INTO stanchion.event (xid, {columns}) OVERRIDING SYSTEM VALUE SELECT (xid::text::bigint + 5000000)::text::xid8, {columns} FROM kept"
+        )
+        admin.execute("UPDATE stanchion.cluster SET system_identifier = system_identifier - 1")
+    migrate(database_url)
+    migrate(database_url)
+    after = events.glance(engine.tenant, [Wanted(task.task_id, Cursor(0, 0))]).found[0]
+    assert [e["kind"] for e in after.events] == [e["kind"] for e in before.events]
+    assert after.ended
+    last = after.events[-1]["cursor"]
+    assert last.xid > 5_000_000
+    assert events.horizon(engine.tenant, task.task_id) > last.xid
+    more = engine.submit(single("restored"))
+    seen = events.glance(engine.tenant, [Wanted(more.task_id, last), Wanted(task.task_id, last)]).found
+    assert [len(one.events) > 0 for one in seen] == [True, False]
+    assert seen[0].events[0]["cursor"] > last
