@@ -230,10 +230,10 @@ class Leases:
             (lease.step_id, lease.fence, fan_id, node, after, limit),
         )
 
-    def results_counts(self, lease: Lease, fan_id: UUID, node: str) -> dict[str, int]:
+    def results_counts(self, lease: Lease, fan_id: UUID) -> dict[str, int]:
         """How many children were expected, succeeded, failed and were skipped when the join opened."""
         rows = self.database.read(
-            "SELECT * FROM stanchion.results_counts(%s, %s, %s, %s)", (lease.step_id, lease.fence, fan_id, node)
+            "SELECT * FROM stanchion.results_counts(%s, %s, %s)", (lease.step_id, lease.fence, fan_id)
         )
         return dict(zip(("expected", "succeeded", "failed", "skipped"), rows[0] if rows else (0, 0, 0, 0), strict=True))
 

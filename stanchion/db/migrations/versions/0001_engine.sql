@@ -2909,7 +2909,7 @@ $$;
 
 -- purpose: the next messages of a relay's partitions: all visible rows by id, no cursor, so that none is ever skipped
 -- transition: none
--- fenced by: the partition's owner and fence
+-- fenced by: the partition's owner; not its fence, since what is sent twice is harmless: relay_sent compares that before anything is deleted
 -- locks: none
 CREATE FUNCTION relay_read(p_relay uuid, p_parts int[], p_limit int) RETURNS TABLE (id bigint, part int, tenant_id uuid, message_id uuid, topic text, key text, type text, correlation_id text, causation_id text, sequence bigint, at timestamptz, body text)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
@@ -3198,7 +3198,7 @@ END $$;
 -- transition: none
 -- fenced by: the joining step's fence
 -- locks: none
-CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid, p_node text) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
+CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT b.expected, r.included, r.failed, r.skipped FROM step j, gather_of(j, p_fan) b, barrier_release r
   WHERE j.step_id = p_step AND j.fence = p_fence AND r.barrier_id = b.barrier_id AND r.tenant_id = b.tenant_id
