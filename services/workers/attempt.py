@@ -37,10 +37,14 @@ Outcome = Done | Steer | Failure | Stopped
 
 
 class Attempt:
-    """A lease in this worker's hands. `stop` may be called from any thread; the first reason stays."""
+    """A lease in this worker's hands. `stop` may be called from any thread; the first reason stays.
+
+    `asked_at` is when the lease was asked for, and so before its time began to run; `leased_at` is when it came.
+    """
 
     __slots__ = (
         "_lock",
+        "asked_at",
         "begun_at",
         "context",
         "lease",
@@ -53,10 +57,11 @@ class Attempt:
         "stop_reason",
     )
 
-    def __init__(self, lease: Lease, step: AnyStep, node: Node) -> None:
+    def __init__(self, lease: Lease, step: AnyStep, node: Node, asked_at: float) -> None:
         self.lease = lease
         self.step = step
         self.node = node
+        self.asked_at = asked_at
         self.leased_at = monotonic()
         self.begun_at: float | None = None
         self.ran_seconds = 0.0

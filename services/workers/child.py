@@ -21,7 +21,7 @@ from stanchion.authority.leases import Lease, Leases, Reach
 from stanchion.contracts import limits, payload
 from stanchion.db.engine import Database
 from stanchion.errors import LeaseLost
-from stanchion.runtime.clock import pause
+from stanchion.runtime.clock import monotonic, pause
 from stanchion.sdk.reading import arguments_of
 from stanchion.workflow.codec import Encoded
 
@@ -74,7 +74,7 @@ class Child:
         self._send("began", None)
         try:
             step, node = catalogue.find(lease.workflow, lease.workflow_version, lease.node)
-            attempt = Attempt(lease, step, node)
+            attempt = Attempt(lease, step, node, monotonic())
             self._begin(attempt)
             leases = Leases(database, lease.step_id, Reach(None, [], []), 0)
             # the worker judges how long the lease can be trusted, and kills this process when it can't

@@ -1,6 +1,7 @@
 """The lease keeper: the heartbeat of all leases of this worker, in one call, from a thread that user code can't hold up.
 
-The window in which a lease may be trusted is measured from when the renewal was *begun*. When the database does not
+The window in which a lease may be trusted is measured from when it was asked for, then from when its last renewal was
+*begun*: an answer may come as late as a slow commit or network makes it. When the database does not
 answer until that window is nearly over, the attempts are stopped here: another worker is about to be given them. That
 look has a loop of its own, since a renewal may hang for as long as the network says nothing.
 """
@@ -92,7 +93,7 @@ class LeaseKeeper:
 
     def _stop_untrusted(self, held: list[Attempt]) -> None:
         for attempt in held:
-            since = self._trusted_from.get(self._key(attempt), attempt.leased_at)
+            since = self._trusted_from.get(self._key(attempt), attempt.asked_at)
             # of this very lease: a step may have asked for a longer one than the worker's others
             if monotonic() - since > attempt.lease.lease_ms / 1000 * (1 - MARGIN):
                 self._lose(attempt, "out_of_reach", "the database did not answer in time to renew it")

@@ -265,7 +265,7 @@ class Slots:
         )
         self._left_behind.add(me)
         self._busy -= 1
-        left = Attempt(attempt.lease, attempt.step, attempt.node)
+        left = Attempt(attempt.lease, attempt.step, attempt.node, attempt.asked_at)
         left.outcome = self._interrupted(attempt)
         left.begun_at = attempt.begun_at
         self.finished.append(left)

@@ -54,11 +54,11 @@ class Upkeep:
         )
         return {step_id: state for rows in found for step_id, state in rows}
 
-    def offer(self, window: int = limits.OFFER_WINDOW, batch: int = 2_000) -> int:
+    def offer(self, batch: int = 2_000) -> int:
         """Offer what waits behind a full window, and again what nobody leased."""
         return int(
             self.database.call(
-                "offer", "SELECT stanchion.offer_ready(%s, %s, %s)", (window, batch, int(limits.REOFFER_SECONDS * 1000))
+                "offer", "SELECT stanchion.offer_ready(%s, %s)", (batch, int(limits.REOFFER_SECONDS * 1000))
             )[0][0]
         )
 

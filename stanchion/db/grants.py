@@ -16,8 +16,15 @@ LOGINS = (TASK_SERVICE, ORCHESTRATOR, RELAY, WORKER, MAINTENANCE, DASHBOARD)
 
 EVERYONE = LOGINS
 
+
+def password_variable(login: str) -> str:
+    """The variable that `stanchion db migrate` reads this login's password from."""
+    return f"{login.upper()}_PASSWORD"
+
+
 FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "clock": EVERYONE,
+    "event_xid": (TASK_SERVICE,),
     "get_workflow": EVERYONE,
     "tenant_by_name": EVERYONE,
     "tenant_names": EVERYONE,
@@ -27,6 +34,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "complete_with_plan": (WORKER,),
     "fail": (WORKER,),
     "give_back": (WORKER,),
+    "give_back_unheld": (WORKER,),
     "end_cancelled": (WORKER,),
     "renew": (WORKER,),
     "find_ready": (WORKER,),
@@ -44,6 +52,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     # the one door for people and programs
     "submit": (TASK_SERVICE,),
     "take_in": (TASK_SERVICE,),
+    "find_submitted": (TASK_SERVICE,),
     "cancel_by_message": (TASK_SERVICE,),
     "cancel_task": (TASK_SERVICE,),
     "pause_task": (TASK_SERVICE,),
@@ -143,7 +152,14 @@ READABLE: dict[str, tuple[str, ...]] = dict.fromkeys(
 )
 """Tables that a login may SELECT from, under row-level security. The worker and the relay read through functions only."""
 
-OWNER_FUNCTIONS = ("guard_partition", "make_partitions", "drop_partitions", "remove_history")
+OWNER_FUNCTIONS = (
+    "event_xid",
+    "adopt_cluster",
+    "guard_partition",
+    "make_partitions",
+    "drop_partitions",
+    "remove_history",
+)
 """What makes and drops tables, or removes rows that the engine may only add, runs as the owner."""
 
 ENGINE_NEVER = {

@@ -38,13 +38,19 @@ GRANT CREATE, USAGE ON SCHEMA stanchion TO stanchion_engine;
 SET search_path = stanchion, pg_temp;
 SET check_function_bodies = off;
 
--- the clock comes first: defaults name it
+-- these come first: defaults name them
 
 -- purpose: the one clock that decides; tests replace this function to move time
 -- transition: none
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$ SELECT clock_timestamp() $$;
+
+-- purpose: the place of a transaction in the order of events: its id here; after a restore into another cluster, adopt_cluster puts what was restored before it
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION event_xid(p_xid xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT p_xid $$;
 
 CREATE TABLE stanchion.api_key (
 	key_id UUID NOT NULL,
@@ -167,6 +173,14 @@ CREATE TABLE stanchion.blob (
 	CONSTRAINT a_blob_has_at_most_8_mib CHECK (size BETWEEN 0 AND 8388608)
 );
 
+CREATE TABLE stanchion.cluster (
+	here BOOLEAN DEFAULT 'true' NOT NULL,
+	system_identifier BIGINT NOT NULL,
+	adopted_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT cluster_pkey PRIMARY KEY (here),
+	CONSTRAINT a_database_is_in_one_cluster CHECK (here)
+);
+
 CREATE TABLE stanchion.dead_letter (
 	dead_letter_id UUID DEFAULT uuidv7() NOT NULL,
 	tenant_id UUID,
@@ -187,7 +201,7 @@ CREATE TABLE stanchion.dead_letter (
 CREATE TABLE stanchion.event (
 	tenant_id UUID NOT NULL,
 	event_id BIGINT GENERATED ALWAYS AS IDENTITY,
-	xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+	xid xid8 DEFAULT stanchion.event_xid(pg_current_xact_id()) NOT NULL,
 	run_id UUID NOT NULL,
 	step_id UUID,
 	fence BIGINT,
@@ -205,6 +219,7 @@ CREATE TABLE stanchion.inbox (
 	message_id TEXT NOT NULL,
 	consumer TEXT NOT NULL,
 	subject UUID,
+	answer JSONB,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT inbox_pkey PRIMARY KEY (message_id, consumer, tenant_id)
 );
@@ -506,6 +521,8 @@ CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;
 
 INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;
 
+INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FROM pg_control_system() c;
+
 CREATE UNIQUE INDEX attempt_one_open ON stanchion.attempt (step_id, tenant_id) WHERE ended_at IS NULL;
 
 CREATE INDEX attempt_open ON stanchion.attempt (lease_until) WHERE ended_at IS NULL;
@@ -635,6 +652,18 @@ END $$;
 -- locks: none
 CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (get_byte(uuid_send(p_id), 15) % 8)::smallint $$;
 
+-- purpose: the outbox partition of a message that belongs to no aggregate, by its key
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION outbox_partition_for(p_key text) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (hashtextextended(p_key, 0) & (8 - 1))::smallint $$;
+
+-- purpose: the slot of a join that a branch is counted in, by its index: neighbours share one, so that a batch touches few
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION slot_of(p_idx int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (p_idx / 64) % 16 $$;
+
 -- purpose: the next number of a run's published events; drawn under the run's row lock, so that it follows commit order
 -- transition: none
 -- fenced by: the caller
@@ -673,11 +702,31 @@ BEGIN
            jsonb_strip_nulls(jsonb_build_object('fan', f.step_id, 'idx', i.idx, 'adopted', i.adopt, 'state', CASE WHEN i.adopt IS NOT NULL THEN 'succeeded' END)) FROM i
   )
   SELECT array_agg(i.step_id) FILTER (WHERE i.adopt IS NULL), array_agg(i.step_id) FILTER (WHERE i.adopt IS NOT NULL),
-    (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT (j.idx / 64) % 16 AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
+    (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT slot_of(j.idx) AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
   INTO v_ready, o_done, o_arrivals FROM i;
   o_done := coalesce(o_done, '{}');
   o_arrivals := coalesce(o_arrivals, '{}');
   PERFORM make_ready(v_ready);
+END $$;
+
+-- purpose: after a logical restore: transactions of this cluster come after all that the restored events name, or those would be in its future, shown to nobody; true if the cluster is another one
+-- transition: none
+-- fenced by: the system identifier that the database was last seen under
+-- locks: the cluster's row, then the table of events, against writers
+CREATE FUNCTION adopt_cluster() RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_here bigint := (SELECT c.system_identifier FROM pg_control_system() c);
+  v_last xid8;
+BEGIN
+  PERFORM FROM cluster c WHERE c.system_identifier <> v_here FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  LOCK TABLE event IN SHARE ROW EXCLUSIVE MODE;
+  v_last := (SELECT max(e.xid) FROM event e);
+  IF v_last >= event_xid(pg_snapshot_xmax(pg_current_snapshot())) THEN
+    EXECUTE format('CREATE OR REPLACE FUNCTION event_xid(p_xid xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT ((p_xid::text::numeric + %s)::text)::xid8 $f$', v_last);
+  END IF;
+  UPDATE cluster SET system_identifier = v_here, adopted_at = clock();
+  RETURN true;
 END $$;
 
 -- purpose: give steps that were planned as settled the results that they take over; returns their arrivals where they are awaited, for the caller to spread
@@ -837,21 +886,29 @@ BEGIN
   SELECT u.tenant_id, u.run_id, 'BarrierCancelled', u.version, jsonb_build_object('barrier', u.barrier_id, 'succeeded', u.succeeded, 'failed', u.failed, 'skipped', u.skipped) FROM u;
 END $$;
 
--- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; asking again gets the same answer
+-- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; the same message again changes nothing and gets the same answer, another one gets the answer of its time
 -- transition: those of cancel_task
--- fenced by: nothing
--- locks: the run, then the task
-CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- fenced by: the unique key of inbox (message, consumer, tenant): a message is applied once, also when the task has a new run by then
+-- locks: the inbox's row, then the run, then the task; the audit chain last
+CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_message text, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_state text := 'missing';
+  v_answer jsonb;
 BEGIN
-  IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN
-    v_state := cancel_task(p_tenant, p_task, p_reason, p_actor);
+  -- a consumer of its own: an id that a submission used as well stands for another command there
+  INSERT INTO inbox (tenant_id, message_id, consumer, subject, at) VALUES (p_tenant, p_message, 'task-service.cancel', p_task, clock()) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN
+      v_state := cancel_task(p_tenant, p_task, p_reason, p_actor);
+    END IF;
+    v_answer := jsonb_build_object('state', v_state, 'type', CASE WHEN v_state IN ('cancelling', 'cancelled') THEN 'TaskCancelling' ELSE 'TaskRejected' END,
+      'body', (CASE WHEN v_state IN ('cancelling', 'cancelled') THEN jsonb_build_object('task_id', p_task, 'state', v_state) WHEN v_state = 'missing' THEN p_missing ELSE p_too_late END)::text);
+    UPDATE inbox i SET answer = v_answer WHERE i.message_id = p_message AND i.consumer = 'task-service.cancel' AND i.tenant_id = p_tenant;
+  ELSE
+    SELECT i.answer INTO v_answer FROM inbox i WHERE i.message_id = p_message AND i.consumer = 'task-service.cancel' AND i.tenant_id = p_tenant;
   END IF;
-  PERFORM post(jsonb_build_array(p_reply || jsonb_build_object(
-    'type', CASE WHEN v_state IN ('cancelling', 'cancelled') THEN 'TaskCancelling' ELSE 'TaskRejected' END,
-    'body', (CASE WHEN v_state IN ('cancelling', 'cancelled') THEN jsonb_build_object('task_id', p_task, 'state', v_state) WHEN v_state = 'missing' THEN p_missing ELSE p_too_late END)::text)));
-  RETURN v_state;
+  PERFORM post(jsonb_build_array(p_reply || (v_answer - 'state')));
+  RETURN v_answer->>'state';
 END $$;
 
 -- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion
@@ -895,7 +952,7 @@ END $$;
 -- purpose: ask for a task to be cancelled; ready steps end with the next sweep, running ones learn it at their next heartbeat
 -- transition: task accepted|running -> cancelling; run created|running -> cancelling
 -- fenced by: nothing
--- locks: the run, then the task
+-- locks: the run, then the task; the audit chain last
 CREATE FUNCTION cancel_task(p_tenant uuid, p_task uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_run uuid := (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant);
@@ -951,17 +1008,14 @@ $$;
 -- purpose: the right to send a parked message again, given once unless it is asked for again; what the relay parked goes back into the outbox by itself
 -- transition: none
 -- fenced by: redriven_at
--- locks: the letter's row
+-- locks: the letter's row; the audit chain last
 CREATE FUNCTION claim_redrive(p_tenant uuid, p_id uuid, p_again boolean, p_actor_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d dead_letter;
 BEGIN
   UPDATE dead_letter x SET redriven_at = clock() WHERE x.dead_letter_id = p_id AND x.tenant_id IS NOT DISTINCT FROM p_tenant AND (x.redriven_at IS NULL OR p_again) RETURNING * INTO d;
   IF NOT FOUND THEN RETURN false; END IF;
-  IF d.topic LIKE 'outbox:%' THEN
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    VALUES (d.partition, coalesce(d.tenant_id, p_actor_tenant), substr(d.topic, 8), convert_from(d.key, 'UTF8'), d.headers->0->>1, convert_from(d.value, 'UTF8'));
-  END IF;
+  PERFORM put_back(ARRAY[p_id], p_actor_tenant);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_actor_tenant, p_actor, 'dead_letter.redrive', p_id::text, jsonb_build_object('topic', d.topic, 'again', p_again));
   RETURN true;
 END $$;
@@ -1029,7 +1083,7 @@ BEGIN
     SELECT u.tenant_id, u.run_id, u.step_id, k.kind, u.version, u.fence, v_now, CASE WHEN k.kind = 'StepSucceeded' AND u.step_id = ANY (v_late) THEN '{"late": true}'::jsonb END FROM u CROSS JOIN (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE u.fresh OR k.kind = 'StepSucceeded'
   )
   SELECT array_agg(u.step_id), array_agg(ROW(u.run_id, 1, NULL, NULL, NULL)::aftermath) FILTER (WHERE u.counts), array_agg(u.step_id) FILTER (WHERE u.chooses IS NOT NULL), array_agg(u.step_id) FILTER (WHERE u.timed),
-    (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, (v.idx / 64) % 16 AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
+    (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, slot_of(v.idx) AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
   INTO v_done, v_after, v_choosers, v_timed, v_arrivals FROM u;
   IF v_timed IS NOT NULL THEN DELETE FROM timer t WHERE t.target_id = ANY (v_timed); END IF;
   FOR s IN SELECT y.* FROM step y WHERE y.step_id = ANY (v_choosers) ORDER BY y.step_id LOOP
@@ -1194,7 +1248,7 @@ DECLARE
 BEGIN
   FOR a IN
     SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, (SELECT b.slots > 0 FROM barrier b WHERE b.barrier_id = x.barrier_id) AS slotted
-    FROM (SELECT u.barrier_id, (u.idx / 64) % 16 AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
+    FROM (SELECT u.barrier_id, slot_of(u.idx) AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
           FROM unnest(p_arrivals) u GROUP BY 1, 2) x
     -- an inner join is younger than the one around it, and a failure there goes on outwards: always the younger first
     ORDER BY x.barrier_id DESC, x.slot
@@ -1217,7 +1271,7 @@ END $$;
 -- purpose: an API key; only the hash of its secret is kept; null when the name is taken
 -- transition: none
 -- fenced by: the unique keys (tenant, name) and hash
--- locks: only a new row
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_key(p_tenant uuid, p_name text, p_hash bytea, p_scopes text[], p_expires timestamptz, p_actor text) RETURNS uuid LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH k AS (
     INSERT INTO api_key (key_id, tenant_id, name, secret_hash, scopes, expires_at) VALUES (uuidv7(), p_tenant, p_name, p_hash, p_scopes, p_expires)
@@ -1231,7 +1285,7 @@ $$;
 -- purpose: the public half of a key that signs Kafka commands; the private half never comes here; false when the id is taken
 -- transition: none
 -- fenced by: the key (id, tenant)
--- locks: only a new row
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_scopes text[], p_actor text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH k AS (
     INSERT INTO signing_key (key_id, tenant_id, public_key, scopes) VALUES (p_key, p_tenant, p_public, p_scopes) ON CONFLICT DO NOTHING RETURNING key_id
@@ -1684,6 +1738,20 @@ CREATE FUNCTION find_steps(p_tenant uuid, p_run uuid, p_fan uuid, p_idx int, p_n
   ORDER BY 3
 $$;
 
+-- purpose: the tasks of submissions that were accepted before, by key or message id as submit finds them, and whether these say the same
+-- transition: none
+-- fenced by: nothing; submit decides on what is new
+-- locks: none
+CREATE FUNCTION find_submitted(p_tenants uuid[], p_keys text[], p_messages text[], p_digests bytea[]) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT x.n::int - 1, CASE WHEN t.payload_digest = x.digest THEN 'duplicate' ELSE 'conflict' END, t.task_id, t.run_id, t.state
+  FROM unnest(p_tenants, p_keys, p_messages, p_digests) WITH ORDINALITY x(tenant_id, key, message, digest, n),
+  LATERAL (SELECT y.* FROM task y WHERE y.tenant_id = x.tenant_id AND y.task_id = coalesce(
+    (SELECT k.task_id FROM task k WHERE k.tenant_id = x.tenant_id AND k.idempotency_key = x.key),
+    (SELECT i.subject FROM inbox i WHERE i.message_id = x.message AND i.consumer = 'task-service' AND i.tenant_id = x.tenant_id))) t
+  ORDER BY x.n
+$$;
+
 -- purpose: a job is done, goes on later, or failed and is tried again later; false: another worker has it
 -- transition: maintenance job running -> done|due|failed
 -- fenced by: the job's fence
@@ -1925,6 +1993,26 @@ BEGIN
   RETURN QUERY SELECT unnest(v_done);
 END $$;
 
+-- purpose: hand back what was leased to a worker that never learned of it, since the answer was lost: no code of it ran, so it costs no attempt
+-- transition: those of give_back
+-- fenced by: each step's own fence, as the worker's open attempt has it; an attempt that was reported to run is held by somebody
+-- locks: steps by id
+CREATE FUNCTION give_back_unheld(p_worker uuid, p_steps uuid[], p_fences bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_steps uuid[];
+  v_fences bigint[];
+BEGIN
+  v_steps := ARRAY(SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.worker_id = p_worker AND a.state = 'granted' AND (a.step_id, a.fence) NOT IN (SELECT * FROM unnest(p_steps, p_fences)));
+  IF v_steps = '{}' THEN RETURN; END IF;
+  PERFORM FROM step s WHERE s.step_id = ANY (v_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
+  -- that it would begin at once was said when it was granted; its time to start runs on. Looked at again under the lock: the reaper may have been faster
+  WITH u AS (
+    UPDATE attempt a SET started_at = NULL, deadline_at = NULL
+    WHERE a.step_id = ANY (v_steps) AND a.ended_at IS NULL AND a.worker_id = p_worker AND a.state = 'granted' AND (a.step_id, a.fence) NOT IN (SELECT * FROM unnest(p_steps, p_fences)) RETURNING a.step_id, a.fence
+  ) SELECT array_agg(u.step_id), array_agg(u.fence) INTO v_steps, v_fences FROM u;
+  IF v_steps IS NOT NULL THEN RETURN QUERY SELECT * FROM give_back(p_worker, v_steps, v_fences, 'the answer to its lease was lost'); END IF;
+END $$;
+
 -- purpose: what a partition of events does not get from its table: row-level security of its own, and the refusal of TRUNCATE
 -- transition: none
 -- fenced by: nothing
@@ -1942,6 +2030,14 @@ END $$;
 -- locks: none
 CREATE FUNCTION has_begun(p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT EXISTS (SELECT FROM attempt a WHERE a.step_id = p_step AND a.started_at IS NOT NULL)
+$$;
+
+-- purpose: the text of a kept header, as headers of dead letters are kept: [name, text]
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION header_of(p_headers jsonb, p_name text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT h->>1 FROM jsonb_array_elements(p_headers) h WHERE h->>0 = p_name LIMIT 1
 $$;
 
 -- purpose: keep a run from ending while what was just inserted into it is committed; refused when it has ended
@@ -1991,7 +2087,7 @@ BEGIN
   ), l AS (
     -- the capacity of each slot is exact: it is known from the indexes which child arrives where
     INSERT INTO barrier_slot (tenant_id, barrier_id, slot, remaining)
-    SELECT p.tenant_id, p.barrier_id, (i / 64) % 16, count(*) FROM p, generate_series(0, p.expected - 1) i WHERE coalesce(p.slots, 0) > 0 GROUP BY 1, 2, 3
+    SELECT p.tenant_id, p.barrier_id, slot_of(i), count(*) FROM p, generate_series(0, p.expected - 1) i WHERE coalesce(p.slots, 0) > 0 GROUP BY 1, 2, 3
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, 'BarrierCreated', 0, v_now, jsonb_strip_nulls(jsonb_build_object('barrier', p.barrier_id, 'step', p.step_id, 'fan', p.fan_id, 'node', p.node, 'kind', p.kind, 'rule', p.rule, 'need', p.need, 'expected', p.expected,
@@ -2310,14 +2406,9 @@ CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int,
   ), k AS (
     SELECT b AS b FROM w JOIN barrier b ON b.barrier_id = w.barrier_id
     WHERE w.kind = 'gather' AND w.state = 'waiting' AND w.created_at < clock() - p_older AND EXISTS (SELECT FROM run r WHERE r.run_id = w.run_id AND r.state IN ('created', 'running'))
-  ), c AS (
-    SELECT (k.b).barrier_id, k.b, x.* FROM k, LATERAL (
-      SELECT coalesce(sum(s.ok), 0) AS ok, coalesce(sum(s.bad), 0) AS bad, coalesce(sum(s.skipped), 0) AS skipped, count(*) FILTER (WHERE s.remaining > 0) AS slots_left,
-        bool_or(s.remaining <> coalesce((SELECT l.remaining FROM barrier_slot l WHERE l.barrier_id = (k.b).barrier_id AND l.slot = s.slot), s.remaining)) AS wrong FROM slots_of(k.b) s) x
   )
   SELECT (SELECT w.barrier_id FROM w ORDER BY w.barrier_id DESC LIMIT 1), (SELECT count(*)::int FROM k),
-    ARRAY(SELECT c.barrier_id FROM c WHERE CASE WHEN (c.b).slots > 0 THEN c.wrong OR (c.b).slots_left <> c.slots_left OR (c.b).failed <> c.bad OR (c.b).skipped <> c.skipped
-      ELSE ((c.b).succeeded, (c.b).failed, (c.b).skipped) <> (c.ok, c.bad, c.skipped) END)
+    ARRAY(SELECT (k.b).barrier_id FROM k WHERE is_miscounted(k.b))
 $$;
 
 -- purpose: what should be due for a run and is not: retries, expansions, deadlines of steps, joins and the task
@@ -2391,26 +2482,23 @@ $$;
 -- locks: the job, then the letters by id
 CREATE FUNCTION note_redriven(p_key text, p_tenant uuid, p_fence bigint, p_ids uuid[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_n int;
+  v_sent uuid[];
 BEGIN
   PERFORM FROM maintenance_job j WHERE j.kind = 'redrive' AND j.key = p_key AND j.tenant_id = p_tenant AND j.fence = p_fence AND j.state = 'running' FOR NO KEY UPDATE;
   IF NOT FOUND THEN RETURN NULL; END IF;
   PERFORM FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) ORDER BY d.dead_letter_id FOR NO KEY UPDATE;
   WITH u AS (
-    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.*
-  ), o AS (
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    SELECT u.partition, coalesce(u.tenant_id, p_tenant), substr(u.topic, 8), convert_from(u.key, 'UTF8'), u.headers->0->>1, convert_from(u.value, 'UTF8') FROM u WHERE u.topic LIKE 'outbox:%' ORDER BY u."offset"
-  )
-  SELECT count(*)::int INTO v_n FROM u;
-  RETURN v_n;
+    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.dead_letter_id
+  ) SELECT coalesce(array_agg(u.dead_letter_id), '{}') INTO v_sent FROM u;
+  PERFORM put_back(v_sent, p_tenant);
+  RETURN cardinality(v_sent);
 END $$;
 
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones)
-CREATE FUNCTION offer_ready(p_window int, p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the advisory lock on putting aside, shared with other offers; then ready rows (skipping locked ones): it never waits for a row
+CREATE FUNCTION offer_ready(p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   q text;
@@ -2419,6 +2507,8 @@ DECLARE
   v_again uuid[];
   v_parked uuid[];
 BEGIN
+  -- whoever makes work leasable (a resume, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('put aside', 0));
   FOR q IN
     WITH RECURSIVE w(queue) AS (
       (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL ORDER BY r.queue LIMIT 1)
@@ -2426,8 +2516,8 @@ BEGIN
       SELECT (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL AND r.queue > w.queue ORDER BY r.queue LIMIT 1) FROM w WHERE w.queue IS NOT NULL
     ) SELECT w.queue FROM w WHERE w.queue IS NOT NULL
   LOOP
-    v_room := p_window - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT p_window) x);
-    CONTINUE WHEN v_room < least(p_window / 10, 50);
+    v_room := 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT 5000) x);
+    CONTINUE WHEN v_room < 50;
     v_ids := v_ids || (SELECT array_agg(x.step_id) FROM (SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at IS NULL ORDER BY r.priority DESC, r.since LIMIT least(v_room, p_batch) FOR UPDATE SKIP LOCKED) x);
   END LOOP;
   FOR q IN
@@ -2462,7 +2552,7 @@ END $$;
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
 -- transition: barrier waiting -> released; the step it holds pending -> ready
 -- fenced by: the release row's primary key
--- locks: the barrier, then pending steps of branches that stand still, the held step, the fan-out, the run
+-- locks: the barrier, then pending steps of branches that stand still, the held step, the fan-out, the run; the audit chain last
 CREATE FUNCTION open_barrier(p_tenant uuid, p_barrier uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
@@ -2490,11 +2580,11 @@ BEGIN
   UPDATE step s SET failed_for = coalesce(s.failed_for, '{}') || jsonb_build_object(p_barrier, (SELECT error_of(x.step_id) FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND x.state = 'failed' ORDER BY x.updated_at LIMIT 1))
   WHERE s.fan_id = b.fan_id AND s.idx = ANY (v_held) AND p_barrier = ANY (s.feeds) AND s.replaced_by IS NULL AND s.state = 'pending';
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   -- what these branches still wait for is let go by the sweep, once no join that holds waits for them
   IF v_all THEN v_after := v_after || close_barrier(b); END IF;
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   RETURN true;
 END $$;
 
@@ -2550,7 +2640,7 @@ END $$;
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
 -- transition: none (paused_at is a flag)
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones), then the run
+-- locks: for a resume the advisory lock on putting aside and ready rows (skipping locked ones); then the run; the audit chain last
 CREATE FUNCTION pause_task(p_tenant uuid, p_task uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -2559,6 +2649,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
   -- what could not be leased while it was paused is offered anew at once; before the run is locked, since a lease takes both the other way round
   IF NOT p_paused THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0));
     UPDATE ready y SET offered_at = NULL WHERE y.step_id = ANY (ARRAY(SELECT y.step_id FROM ready y WHERE y.step_id = ANY (ARRAY(
       SELECT s.step_id FROM step s WHERE s.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND s.state = 'ready')) FOR UPDATE SKIP LOCKED));
   END IF;
@@ -2618,7 +2709,7 @@ END $$;
 -- locks: only new rows
 CREATE FUNCTION post(p_messages jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, causation_id, body)
-  SELECT (hashtextextended(x.key, 0) & 7)::smallint, x.tenant_id, x.topic, x.key, x.type, x.correlation_id, x.causation_id, x.body
+  SELECT outbox_partition_for(x.key), x.tenant_id, x.topic, x.key, x.type, x.correlation_id, x.causation_id, x.body
   FROM jsonb_to_recordset(p_messages) AS x(tenant_id uuid, topic text, key text, type text, correlation_id text, causation_id text, body text)
 $$;
 
@@ -2645,17 +2736,29 @@ BEGIN
   RETURN coalesce(v_tries, 0);
 END $$;
 
+-- purpose: what the relay had parked goes back into the outbox as the message that it was: to its readers it is the same one, in its place among its run's events
+-- transition: none
+-- fenced by: the caller has claimed the letters
+-- locks: only new rows
+CREATE FUNCTION put_back(p_ids uuid[], p_tenant uuid) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO outbox (part, tenant_id, message_id, topic, key, type, correlation_id, causation_id, sequence, at, body)
+  SELECT d.partition, coalesce(d.tenant_id, p_tenant), coalesce(header_of(d.headers, 'ce_id')::uuid, uuidv7()), substr(d.topic, 8), convert_from(d.key, 'UTF8'), header_of(d.headers, 'ce_type'),
+         header_of(d.headers, 'ce_correlationid'), header_of(d.headers, 'ce_causationid'), header_of(d.headers, 'ce_sequence')::bigint, coalesce(header_of(d.headers, 'ce_time')::timestamptz, clock()), convert_from(d.value, 'UTF8')
+  FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) AND d.topic LIKE 'outbox:%' ORDER BY d."offset"
+$$;
+
 -- purpose: store values too large for a row, named by their content; storing the same twice is one row
 -- transition: none
 -- fenced by: nothing: a blob means nothing until a fenced row names it
 -- locks: only new rows, in name order
 CREATE FUNCTION put_blobs(p_tenants uuid[], p_sha256 bytea[], p_sizes int[], p_bodies bytea[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  INSERT INTO blob (tenant_id, sha256, size, body) SELECT x.t, x.h, x.s, x.b FROM unnest(p_tenants, p_sha256, p_sizes, p_bodies) x(t, h, s, b) ORDER BY x.h
+  -- each once: a batch may bring the same value several times, and a row can't be met twice by one ON CONFLICT
+  INSERT INTO blob (tenant_id, sha256, size, body) SELECT DISTINCT ON (x.h, x.t) x.t, x.h, x.s, x.b FROM unnest(p_tenants, p_sha256, p_sizes, p_bodies) x(t, h, s, b) ORDER BY x.h, x.t
   -- stored again: it is about to be named again, so it must not be removed as unused now
   ON CONFLICT (sha256, tenant_id) DO UPDATE SET created_at = clock() WHERE blob.created_at < clock() - interval '1 hour'
 $$;
 
--- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window of 5,000 is not full
+-- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window is not full
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -2815,7 +2918,7 @@ END $$;
 -- purpose: set a waiting join's counts to what its branches say, after a counter was damaged from outside; then decide it, as an arrival would have
 -- transition: those of decide_barrier
 -- fenced by: the join's state; what has settled is counted under the locks that every arrival takes
--- locks: slots, the barrier, then those of any arrival
+-- locks: slots, the barrier, then those of any arrival; the audit chain last
 CREATE FUNCTION recount_barrier(p_barrier uuid) RETURNS jsonb LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
@@ -2838,10 +2941,10 @@ BEGIN
   WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   SELECT jsonb_build_object('counts', jsonb_build_array(b.succeeded, b.failed, b.skipped), 'slots_left', b.slots_left, 'left', coalesce(sum(l.remaining), 0)) INTO v_after FROM barrier_slot l WHERE l.barrier_id = p_barrier;
   IF v_before = v_after THEN RETURN NULL; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
   SELECT * INTO d FROM decide_barrier(b, '{}');
   IF d.o_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[d.o_ready]); END IF;
   PERFORM spread(d.o_arrivals, d.o_skipped, d.o_after);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
   RETURN jsonb_build_object('before', v_before, 'after', v_after);
 END $$;
 
@@ -2887,13 +2990,15 @@ END $$;
 CREATE FUNCTION relay_park(p_id bigint, p_code text, p_reason text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH d AS (DELETE FROM outbox o WHERE o.id = p_id RETURNING o.*)
   INSERT INTO dead_letter (tenant_id, topic, partition, "offset", key, value, headers, code, reason)
-  SELECT d.tenant_id, 'outbox:' || d.topic, d.part, d.id, convert_to(d.key, 'UTF8'), convert_to(d.body, 'UTF8'), jsonb_build_array(jsonb_build_array('ce_type', d.type)), p_code, p_reason FROM d
+  SELECT d.tenant_id, 'outbox:' || d.topic, d.part, d.id, convert_to(d.key, 'UTF8'), convert_to(d.body, 'UTF8'), (SELECT jsonb_agg(jsonb_build_array(h.name, h.text) ORDER BY h.n) FROM (VALUES
+           (1, 'ce_id', d.message_id::text), (2, 'ce_type', d.type), (3, 'ce_time', to_char(d.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')),
+           (4, 'ce_correlationid', d.correlation_id), (5, 'ce_causationid', d.causation_id), (6, 'ce_sequence', d.sequence::text)) h(n, name, text) WHERE h.text IS NOT NULL), p_code, p_reason FROM d
   RETURNING true
 $$;
 
 -- purpose: the next messages of a relay's partitions: all visible rows by id, no cursor, so that none is ever skipped
 -- transition: none
--- fenced by: the partition's owner and fence
+-- fenced by: the partition's owner; not its fence, since what is sent twice is harmless: relay_sent compares that before anything is deleted
 -- locks: none
 CREATE FUNCTION relay_read(p_relay uuid, p_parts int[], p_limit int) RETURNS TABLE (id bigint, part int, tenant_id uuid, message_id uuid, topic text, key text, type text, correlation_id text, causation_id text, sequence bigint, at timestamptz, body text)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
@@ -2929,7 +3034,7 @@ DECLARE
 BEGIN
   INSERT INTO relay AS r (relay_id, name, seen_at) VALUES (p_relay, p_name, v_now) ON CONFLICT (relay_id) DO UPDATE SET seen_at = v_now;
   DELETE FROM relay r WHERE r.seen_at < v_now - p_ttl_ms * interval '2 ms';
-  v_share := ceil(8.0 / greatest((SELECT count(*) FROM relay), 1));
+  v_share := ceil(8::numeric / greatest((SELECT count(*) FROM relay), 1));
   UPDATE outbox_partition p SET lease_until = v_now + p_ttl_ms * interval '1 ms'
   WHERE p.part IN (SELECT x.part FROM outbox_partition x WHERE x.owner = p_relay AND x.lease_until >= v_now ORDER BY x.part LIMIT v_share FOR NO KEY UPDATE SKIP LOCKED);
   UPDATE outbox_partition p SET owner = NULL WHERE p.part IN (SELECT x.part FROM outbox_partition x WHERE x.owner = p_relay ORDER BY x.part OFFSET v_share FOR NO KEY UPDATE SKIP LOCKED);
@@ -3134,7 +3239,7 @@ END $$;
 -- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input (for a child its item, for any other step the arguments that it names)
 -- transition: step failed -> ready
 -- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
--- locks: steps by id, then the joins over their fan-outs and the barriers they feed, the younger first
+-- locks: steps by id, then the joins over their fan-outs and the barriers they feed, the younger first; the audit chain last
 CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -3167,15 +3272,15 @@ BEGIN
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   IF v_done IS NULL THEN RETURN; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   PERFORM make_ready(v_done);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   RETURN QUERY SELECT unnest(v_done);
 END $$;
 
 -- purpose: somebody asks for a job in bulk; asking again with the same key is the same job
 -- transition: maintenance job: born due
 -- fenced by: the primary key
--- locks: only new rows
+-- locks: only new rows; the audit chain last
 CREATE FUNCTION request_maintenance(p_tenant uuid, p_kind text, p_key text, p_request jsonb, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   INSERT INTO maintenance_job (kind, key, tenant_id, request) VALUES (p_kind, p_key, p_tenant, p_request) ON CONFLICT DO NOTHING;
@@ -3188,7 +3293,7 @@ END $$;
 -- transition: none
 -- fenced by: the joining step's fence
 -- locks: none
-CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid, p_node text) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
+CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT b.expected, r.included, r.failed, r.skipped FROM step j, gather_of(j, p_fan) b, barrier_release r
   WHERE j.step_id = p_step AND j.fence = p_fence AND r.barrier_id = b.barrier_id AND r.tenant_id = b.tenant_id
@@ -3219,7 +3324,7 @@ $$;
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task, then only new rows: nobody else knows the run yet
+-- locks: the task, then only new rows: nobody else knows the run yet; the audit chain last
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -3248,7 +3353,7 @@ END $$;
 -- purpose: end a key; revoking it again changes nothing; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_key(p_tenant uuid, p_key uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text;
@@ -3264,7 +3369,7 @@ END $$;
 -- purpose: end a signing key: commands that it signs are parked from now on; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_signing_key(p_tenant uuid, p_key text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   UPDATE signing_key k SET revoked_at = clock() WHERE k.key_id = p_key AND k.tenant_id = p_tenant AND k.revoked_at IS NULL;
@@ -3351,9 +3456,9 @@ END $$;
 -- locks: none
 CREATE FUNCTION slots_of(b barrier) RETURNS TABLE (slot int, ok int, bad int, skipped int, remaining int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT c.slot, coalesce(x.ok, 0), coalesce(x.bad, 0), coalesce(x.skipped, 0), c.capacity - coalesce(x.ok + x.bad + x.skipped, 0)
-  FROM (SELECT (i / 64) % 16 AS slot, count(*)::int AS capacity FROM generate_series(0, b.expected - 1) i GROUP BY 1) c
+  FROM (SELECT slot_of(i) AS slot, count(*)::int AS capacity FROM generate_series(0, b.expected - 1) i GROUP BY 1) c
   LEFT JOIN (
-    SELECT (s.idx / 64) % 16 AS slot, (count(*) FILTER (WHERE s.state = 'succeeded'))::int AS ok,
+    SELECT slot_of(s.idx) AS slot, (count(*) FILTER (WHERE s.state = 'succeeded'))::int AS ok,
       (count(*) FILTER (WHERE s.state = 'failed' OR (s.state = 'skipped' AND s.spoiled)))::int AS bad,
       (count(*) FILTER (WHERE s.state = 'cancelled' OR (s.state = 'skipped' AND NOT s.spoiled)))::int AS skipped
     FROM step s WHERE s.fan_id = b.fan_id AND b.barrier_id = ANY (s.feeds) AND s.replaced_by IS NULL GROUP BY 1
@@ -3597,7 +3702,7 @@ BEGIN
       SELECT * FROM submit(p_tasks, p_steps, p_barriers)
     ), o AS (
       INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, causation_id, body)
-      SELECT (hashtextextended(x.key, 0) & 7)::smallint, x.tenant_id, x.topic, x.key, CASE s.outcome WHEN 'conflict' THEN 'TaskRejected' ELSE 'TaskAccepted' END, x.correlation_id, x.causation_id,
+      SELECT outbox_partition_for(x.key), x.tenant_id, x.topic, x.key, CASE s.outcome WHEN 'conflict' THEN 'TaskRejected' ELSE 'TaskAccepted' END, x.correlation_id, x.causation_id,
              (CASE s.outcome WHEN 'conflict' THEN p_conflict ELSE jsonb_build_object('task_id', s.task_id, 'run_id', s.run_id, 'state', s.state, 'duplicate', s.outcome = 'duplicate') END)::text
       FROM s JOIN jsonb_to_recordset(p_asked) AS x(ord int, tenant_id uuid, topic text, key text, correlation_id text, causation_id text) ON x.ord = s.ord
     )
@@ -3679,13 +3784,14 @@ $$;
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
 -- transition: none
 -- fenced by: nothing: presence is information, leases are the law
--- locks: the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
+-- locks: for a new worker the advisory lock on putting aside; the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
 CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz, p_tenants uuid[]) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND is_alive(w));
   v_drain boolean;
 BEGIN
+  IF p_state = 'active' AND NOT v_known THEN PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0)); END IF;
   INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at, tenants)
   VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now, p_tenants)
   ON CONFLICT (worker_id) DO UPDATE SET queues = p_queues, workflows = p_workflows, slots = p_slots, running = p_running, state = p_state,
@@ -3924,6 +4030,13 @@ CREATE POLICY engine ON stanchion.blob TO stanchion_engine, stanchion_owner USIN
 
 CREATE POLICY tenant_only ON stanchion.blob FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.cluster ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.cluster FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.cluster TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY everyone ON stanchion.cluster FOR SELECT USING (true);
+
 ALTER TABLE stanchion.dead_letter ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.dead_letter FORCE ROW LEVEL SECURITY;
 
@@ -4078,6 +4191,8 @@ ALTER TABLE stanchion.barrier_slot OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.blob OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.cluster OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.dead_letter OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.event OWNER TO stanchion_owner;
@@ -4135,6 +4250,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.barrier_release TO stanchion_e
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.barrier_slot TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.blob TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.cluster TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.dead_letter TO stanchion_engine;
 
@@ -4204,6 +4321,10 @@ BEGIN
   END LOOP;
 END $$;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.event_xid'::regproc::oid::regprocedure); END $$;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.adopt_cluster'::regproc::oid::regprocedure); END $$;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.guard_partition'::regproc::oid::regprocedure); END $$;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
@@ -4211,6 +4332,8 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanch
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.drop_partitions'::regproc::oid::regprocedure); END $$;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_engine;
 
 GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_owner;
 
@@ -4292,6 +4415,8 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_
 
 GRANT EXECUTE ON FUNCTION stanchion.end_early TO stanchion_orchestrator;
 
+GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.expand'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.expand TO stanchion_orchestrator;
@@ -4311,6 +4436,10 @@ GRANT EXECUTE ON FUNCTION stanchion.find_ready TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_steps'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.find_steps TO stanchion_worker, stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_submitted'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.find_submitted TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_maintenance'::regproc::oid::regprocedure); END $$;
 
@@ -4343,6 +4472,10 @@ GRANT EXECUTE ON FUNCTION stanchion.get_workflow TO stanchion_task_service, stan
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.give_back TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back_unheld'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.give_back_unheld TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
 

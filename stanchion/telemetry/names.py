@@ -72,6 +72,7 @@ LogEvent = Literal[
     "step.outcome_refused",  # one of them is to blame: its attempt fails and counts
     "step.lease_refused",  # a step can't be leased, with why; it is left alone for a minute
     "step.unknown",  # a step was leased that this worker does not have
+    "lease.answer_lost",  # steps were leased by a call that was never answered, and were given back
     "lease.progress_refused",  # what an attempt reported can't be kept; said once
     "step.child_replaced",  # an idle process for isolated steps had ended: another one runs the step
     "step.waits",  # an attempt needs the database, which is away: it waits, and spends nothing

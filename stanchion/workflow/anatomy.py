@@ -31,11 +31,6 @@ def once(work: Callable[Concatenate[Graph, P], T]) -> Callable[Concatenate[Graph
     return look
 
 
-def scope_of(node: Node) -> Scope:
-    """The scope in which the node's row (for a fan-out: the fan-out's own row) stands."""
-    return node.scope[:-1] if opens_scope(node) else node.scope
-
-
 def opens_scope(node: Node) -> bool:
     """True for a step that runs once an item: an each= step, or the child of a Spawn."""
     return bool(node.scope) and node.scope[-1] == node.name

@@ -13,15 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from stanchion.contracts import limits
 from stanchion.contracts.ids import new_id
 
 from .anatomy import ends_of, fans_inside, holds, inside, is_uncollected, joins_of
 from .blueprint import Unit, blueprint, milliseconds, row_of
 from .graph import Graph, JoinSpec, Node
-
-SLOTS = 16
-CHILDREN_PER_SLOT_RUN = 64
-"""Neighbouring children share a slot, so that a batch touches one to three of them; the database has the same numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +136,7 @@ def _barrier_row(
 ) -> dict[str, Any]:
     # a slot takes nothing back: where a join over the fan-out holds, its failed children may be reopened, so that all
     # joins beside it count in their rows
-    slotted = kind == "gather" and join.rule == "all" and not held and expected > SLOTS
+    slotted = kind == "gather" and join.rule == "all" and not held and expected > limits.BARRIER_SLOTS
     return {
         "tenant_id": str(place.tenant_id),
         "barrier_id": str(barrier_id),
@@ -155,7 +152,7 @@ def _barrier_row(
         "on_failed": join.on_failed,
         "rest": join.rest,
         "within_ms": milliseconds(join.within_seconds),
-        "slots": min(SLOTS, -(-expected // CHILDREN_PER_SLOT_RUN)) if slotted else 0,
+        "slots": min(limits.BARRIER_SLOTS, -(-expected // limits.SLOT_RUN)) if slotted else 0,
     }
 
 

@@ -19,6 +19,7 @@ from stanchion.authority.workflows import Workflows
 from stanchion.contracts.commands import SubmitTask
 from stanchion.db.engine import Database
 from stanchion.db.grants import ORCHESTRATOR, TASK_SERVICE, WORKER
+from stanchion.runtime.clock import monotonic
 from stanchion.workflow import Workflow
 
 Admin = psycopg.Connection[tuple[Any, ...]]
@@ -233,7 +234,7 @@ class Worker:
     def attempt(self, lease: Lease) -> Attempt:
         """The attempt that a real worker would make."""
         workflow = self.engine.workflows[lease.workflow]
-        return Attempt(lease, workflow.steps[lease.node], workflow.graph().node(lease.node))
+        return Attempt(lease, workflow.steps[lease.node], workflow.graph().node(lease.node), monotonic())
 
     def finish(self, lease: Lease, value: Any = None) -> bool:
         """Hand in what user code returned; True when it was accepted."""

@@ -1,7 +1,7 @@
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
 -- transition: barrier waiting -> released; the step it holds pending -> ready
 -- fenced by: the release row's primary key
--- locks: the barrier, then pending steps of branches that stand still, the held step, the fan-out, the run
+-- locks: the barrier, then pending steps of branches that stand still, the held step, the fan-out, the run; the audit chain last
 CREATE FUNCTION open_barrier(p_tenant uuid, p_barrier uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
@@ -29,10 +29,10 @@ BEGIN
   UPDATE step s SET failed_for = coalesce(s.failed_for, '{}') || jsonb_build_object(p_barrier, (SELECT error_of(x.step_id) FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND x.state = 'failed' ORDER BY x.updated_at LIMIT 1))
   WHERE s.fan_id = b.fan_id AND s.idx = ANY (v_held) AND p_barrier = ANY (s.feeds) AND s.replaced_by IS NULL AND s.state = 'pending';
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   -- what these branches still wait for is let go by the sweep, once no join that holds waits for them
   IF v_all THEN v_after := v_after || close_barrier(b); END IF;
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   RETURN true;
 END $$;

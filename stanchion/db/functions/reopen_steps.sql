@@ -1,7 +1,7 @@
 -- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input (for a child its item, for any other step the arguments that it names)
 -- transition: step failed -> ready
 -- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
--- locks: steps by id, then the joins over their fan-outs and the barriers they feed, the younger first
+-- locks: steps by id, then the joins over their fan-outs and the barriers they feed, the younger first; the audit chain last
 CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -34,7 +34,7 @@ BEGIN
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   IF v_done IS NULL THEN RETURN; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   PERFORM make_ready(v_done);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   RETURN QUERY SELECT unnest(v_done);
 END $$;

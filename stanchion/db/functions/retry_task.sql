@@ -1,7 +1,7 @@
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task, then only new rows: nobody else knows the run yet
+-- locks: the task, then only new rows: nobody else knows the run yet; the audit chain last
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE

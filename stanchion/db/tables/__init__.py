@@ -15,7 +15,7 @@ from stanchion.state.render import check_states
 
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
-from .processes import maintenance_job, set_aside, worker
+from .processes import cluster, maintenance_job, set_aside, worker
 from .steps import attempt, blob, ready, refused_write, result, step, timer
 from .tenants import api_key, audit, signing_key, tenant
 from .work import node_stat, run, task, workflow
@@ -29,6 +29,7 @@ __all__ = [
     "barrier_release",
     "barrier_slot",
     "blob",
+    "cluster",
     "dead_letter",
     "event",
     "inbox",
@@ -58,5 +59,7 @@ for _machine in MACHINES:
     for _name, _expression in _machine.shapes.items():
         _table.append_constraint(CheckConstraint(_expression, name=_name))
 
-GLOBAL_TABLES = frozenset({"workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter"})
+GLOBAL_TABLES = frozenset(
+    {"cluster", "workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter"}
+)
 """Tables whose keys carry no tenant: what is deployed (definitions, workers) and what only the engine reads."""

@@ -1,4 +1,4 @@
-"""Workers that are there, and the jobs of maintenance."""
+"""The cluster that all of it runs on, workers that are there, and the jobs of maintenance."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from stanchion.db.columns import at, metadata, tenant_id
+
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("here", Boolean, nullable=False, server_default="true"),
+    Column("system_identifier", BigInteger, nullable=False),
+    at("adopted_at"),
+    PrimaryKeyConstraint("here"),
+    CheckConstraint("here", name="a_database_is_in_one_cluster"),
+)
 
 worker = Table(
     "worker",

@@ -18,6 +18,7 @@ from services.workers.lease_keeper import LeaseKeeper
 from services.workers.settler import Settler
 from stanchion.authority.leases import Done, Failure, Lease
 from stanchion.errors import InvariantViolated
+from stanchion.runtime.clock import monotonic
 from stanchion.runtime.hints import Hints
 from stanchion.workflow import Ctx, Workflow
 
@@ -33,7 +34,9 @@ def refuse(engine: Engine, table: str, operation: str, condition: str, sqlstate:
 
 def settler(engine: Engine, worker: Worker, *leases: Lease) -> Settler:
     held = {x.step_id: worker.attempt(x) for x in leases}
-    return Settler(worker.leases, Catalogue(engine.workflows.values()), Hints(None), held, lambda _granted: None)
+    return Settler(
+        worker.leases, Catalogue(engine.workflows.values()), Hints(None), held, lambda _granted, _asked_at: None
+    )
 
 
 def three(engine: Engine, **options: Any) -> tuple[Worker, list[Lease]]:
@@ -228,7 +231,7 @@ def test_progress_of_one_and_the_leases_of_others(engine: Engine, progress: Any)
 
 def test_a_long_lease_is_trusted_for_as_long(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word from the database a step is stopped when its own lease is nearly over, not the worker's."""
-    now = [0.0]
+    now = [monotonic()]
     monkeypatch.setattr("services.workers.lease_keeper.monotonic", lambda: now[0])
     monkeypatch.setattr("services.workers.attempt.monotonic", lambda: now[0])
     engine.submit(single("usual"))
@@ -238,9 +241,9 @@ def test_a_long_lease_is_trusted_for_as_long(engine: Engine, monkeypatch: pytest
         worker.work(lambda: len(worker.foreman.held) == 2)
         usual, patient = sorted(worker.foreman.held.values(), key=lambda a: a.lease.lease_ms)
         keeper = LeaseKeeper(worker.leases, worker.foreman)
-        now[0] = 28.0
+        now[0] = max(usual.asked_at, patient.asked_at) + 28.0
         keeper.guard_once()
         assert (usual.stop_reason, patient.stop_reason) == ("out_of_reach", None)
-        now[0] = 541.0
+        now[0] = patient.asked_at + 541.0
         keeper.guard_once()
         assert patient.told() == "lost"
