@@ -28,6 +28,13 @@ NOT_ENDED: Final = register_code(
     meaning="Only what has ended has a result, and only what has failed or was cancelled is retried.",
     fix="Wait for its end, or cancel it first.",
 )
+COMPLETED: Final = register_code(
+    "E-TASK-09",
+    "nothing to retry",
+    status=409,
+    meaning="The task is completed: only what has failed or was cancelled is retried.",
+    fix="Submit a new task.",
+)
 
 
 class Outcomes:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from stanchion.cli.connections import Connections
 from stanchion.cli.session import Session
-from stanchion.cli.worker import presence
 from stanchion.contracts import limits
 from stanchion.errors import CODES, StanchionError
 
@@ -89,7 +88,7 @@ class Checkup:
                 yield Finding("api", FAILING, f"{found.value} answers and is not ready", "see the task service's log")
             client.list(limit=1)
             yield Finding("key", OK, f"the key from {self._origin('api_key')} works")
-            yield from self._workers([one for one in client.workers(limit=1_000).items if presence(one) == "active"])
+            yield from self._workers([one for one in client.workers(limit=1_000).items if one["state"] == "active"])
 
     def _workers(self, workers: list[Mapping[str, Any]]) -> Iterator[Finding]:
         if not workers:

@@ -3334,7 +3334,7 @@ DECLARE
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
-  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-TASK-07 a task that is %s is not retried', t.state); END IF;
+  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = CASE WHEN t.ended_at IS NULL THEN format('E-TASK-07 a task that is %s is not retried', t.state) ELSE 'E-TASK-09 a completed task is not retried' END; END IF;
   IF t.payload_removed_at IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the input and the results of this task were removed', DETAIL = 'They are kept for a limited time after the end of a task.', HINT = 'submit it anew';
   END IF;
@@ -3664,7 +3664,7 @@ DECLARE
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_run::text, 0)) THEN RETURN 'taken'; END IF;
   SELECT * INTO r FROM run x WHERE x.run_id = p_run AND x.state = 'cancelling';
-  IF NOT FOUND THEN RETURN 'ended'; END IF;
+  IF NOT FOUND THEN RETURN 'gone'; END IF;
   IF r.updated_at + p_grace_ms * interval '1 ms' < clock() THEN v_idle := v_idle || v_held; END IF;
   -- once through all steps, so many at a time
   SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state = ANY (v_idle)) INTO v_seen, v_ids
