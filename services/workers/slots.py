@@ -177,10 +177,10 @@ class Slots:
         """The loop was given up. Whose code ran on it spends an attempt, for one of them may be what ended it; the others
         are given back."""
         for attempt in list(self._running.values()):
-            on_it = attempt.runs_on_the_loop and attempt.begun_at is not None
+            counts = attempt.runs_on_the_loop and attempt.begun_at is not None and attempt.stop_reason is None
             attempt.ran_seconds, attempt.on_stop = attempt.seconds, None
             attempt.stop("released")  # code in a thread goes on: `ctx.stopping` tells it
-            attempt.outcome = self.executor.lost_its_loop(attempt) if on_it else Stopped(attempt.lease, "released")
+            attempt.outcome = self.executor.lost_its_loop(attempt) if counts else self._interrupted(attempt)
             self.finished.append(attempt)
         self._running = {}
         self.processes.kill_running()
