@@ -19,9 +19,10 @@ from stanchion.runtime.logging import get_logger
 
 log = get_logger()
 
-FALLS: Final = 20
-FALLS_SECONDS: Final = 10.0
-"""So many falls within so many seconds are no accident of one step: the loop is given up."""
+FALLS: Final = 500
+FALLS_SECONDS: Final = 1.0
+"""So many falls within so many seconds are a callback that calls itself: only giving the loop up ends that. Many steps that
+each let the loop fall once must not come near it: giving it up costs those beside them an attempt."""
 END_SECONDS: Final = 1.0
 """What tasks get to end once they were cancelled."""
 
