@@ -158,6 +158,7 @@ class Slots:
         attempt.ran_seconds = attempt.seconds
         attempt.outcome = outcome  # before it is gone from here: its lease is kept all the way
         del self._running[task]
+        task.remove_done_callback(self._ended)  # it has nothing left to see to
         self.finished.append(attempt)
         self._fill()
         self.on_finished()
