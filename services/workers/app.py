@@ -167,5 +167,6 @@ def _health(settings: WorkerSettings, database: Database, consumer: Consumer, fo
         "broker": consumer.check,
         "event loop": foreman.held_up,
     }
-    app = health_app(checks, with_metrics=is_loopback(settings.http_host))
+    alive = {"slots": foreman.slots.check}
+    app = health_app(checks | alive, alive=alive, with_metrics=is_loopback(settings.http_host))
     return HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE)

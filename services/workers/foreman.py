@@ -79,6 +79,8 @@ class Foreman:
         self._gather()
         self._give_back_unheld()
         settled = self._settle()
+        if (fault := self.slots.check()) is not None:
+            raise InvariantViolated("E-STEP-30", fault, fix="start the worker again, and look at what it logged before")
         if self.draining:
             return settled
         if self._is_held_up():

@@ -37,7 +37,7 @@ class LeaseKeeper:
 
     def run_once(self) -> None:
         """Renew all leases; stop attempts that are lost, cancelled, or that can't be trusted any longer."""
-        held = list(self.foreman.held.values())
+        held = self._worth_keeping()
         if not held:
             self._trusted_from.clear()
             return
@@ -48,7 +48,7 @@ class LeaseKeeper:
             self.guard_once()
             raise
         metrics.heartbeat_seconds.observe(monotonic() - begun)
-        keys = {self._key(a) for a in held}
+        keys = {self._key(a) for a in list(self.foreman.held.values())}
         self._trusted_from = {k: v for k, v in self._trusted_from.items() if k in keys}
         for attempt in held:
             match verdicts.get(attempt.lease.step_id, "lost"):
@@ -61,6 +61,13 @@ class LeaseKeeper:
                     self._lose(attempt, "lost", "another attempt has it, or it was taken back")
                 case "busy":
                     pass  # its result is being written at this very moment
+
+    def _worth_keeping(self) -> list[Attempt]:
+        """What waits, runs, or has ended and is about to be handed in. Should an attempt ever be lost between these, its
+        lease must run out, so that others get the step and the loss counts."""
+        held = list(self.foreman.held.values())  # first: what is taken on meanwhile comes with the next heartbeat
+        at_hand = self.foreman.slots.at_hand()
+        return [a for a in held if a in at_hand or a.outcome is not None]
 
     def _renew(self, held: list[Attempt]) -> dict[UUID, Verdict]:
         """What one attempt reports of its progress is never worth the leases of all the others."""

@@ -75,6 +75,13 @@ register_code(
     fix="See `why`; look for a value that is no plain JSON, or far too large.",
 )
 register_code(
+    "E-STEP-30",
+    "event loop given up",
+    status=422,
+    meaning="The worker's event loop was ended time and again by the code of a step on it, and was replaced by another.",
+    fix="Look for loop.stop() and for background tasks that raise SystemExit; or use isolation='process'.",
+)
+register_code(
     "E-STEP-35",
     "step is not in the code",
     status=422,

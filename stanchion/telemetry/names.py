@@ -97,6 +97,7 @@ LogEvent = Literal[
     "worker.clock_skewed",  # this machine's clock is off
     "worker.held_up",  # the code of a step blocks the event loop: nothing more is leased until it answers
     "worker.serves_again",  # its event loop answers again
+    "worker.loop_fell",  # code of a step ended the event loop: it is run again, or replaced (lost) when that goes on
     # --- maintenance ---
     "maintenance.job_done",  # a job of the maintenance queue ended
     "maintenance.job_failed",  # it failed; it is derived again

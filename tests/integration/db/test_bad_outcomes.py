@@ -215,7 +215,7 @@ def test_progress_of_one_and_the_leases_of_others(engine: Engine, progress: Any)
     """What can't be kept all the same is left out: one heartbeat renews all leases."""
     engine.submit_all(single("held"), [({}, None)] * 3)
     with crew(engine) as worker:
-        worker.slots.submit = lambda attempts: None  # type: ignore[method-assign]  # they are held, and do not run
+        worker.slots.submit = worker.slots._queue.extend  # type: ignore[method-assign]  # they wait, and do not run
         worker.work(lambda: len(worker.foreman.held) == 3)
         attempts = list(worker.foreman.held.values())
         for attempt in attempts:
@@ -237,7 +237,7 @@ def test_a_long_lease_is_trusted_for_as_long(engine: Engine, monkeypatch: pytest
     engine.submit(single("usual"))
     engine.submit(single("patient", lease="10m"))
     with crew(engine) as worker:
-        worker.slots.submit = lambda attempts: None  # type: ignore[method-assign]  # they are held, and do not run
+        worker.slots.submit = worker.slots._queue.extend  # type: ignore[method-assign]  # they wait, and do not run
         worker.work(lambda: len(worker.foreman.held) == 2)
         usual, patient = sorted(worker.foreman.held.values(), key=lambda a: a.lease.lease_ms)
         keeper = LeaseKeeper(worker.leases, worker.foreman)
