@@ -13,7 +13,8 @@ come to rest for a long time all the same is deleted and given its offsets back.
 
 It also answers a fetch beyond the end of its log with nothing, instead of an error. A position from before the broker
 lost its data (it keeps them in memory, so each of its restarts is such a loss) then stays ahead of everything that
-comes. So a member that has heard nothing for a while compares its positions with the ends.
+comes. So a member that has heard nothing for a while compares its positions with the high watermarks that the fetches
+brought. (The offset API can't be asked: there it counts batches, not records.)
 
 `fragile_groups` is off in production, where Apache Kafka leaves groups in order and refuses such fetches.
 """
@@ -72,11 +73,7 @@ class GroupCare:
         if not self.settings.fragile_groups or not mine or now - max(heard_at, self._asked_at) < QUIET_SECONDS:
             return []
         self._asked_at = now
-        try:
-            ends = consumer.end_offsets(list(mine))
-            return [one for one, end in ends.items() if (consumer.position(one) or 0) > end]
-        except Exception:  # noqa: BLE001 - the broker is away: it is asked again
-            return []
+        return [one for one in mine if _is_beyond(consumer, one)]
 
     def leave(self, consumer: Any, deadline: Deadline) -> None:
         """Leave the group and close the consumer, by `deadline`."""
@@ -104,6 +101,13 @@ class GroupCare:
                 consumer.poll(timeout_ms=min(_STEP_MS, wait.left_ms))  # what it fetches is read again by others
         except Exception:  # noqa: BLE001 - the broker is away: there is nothing to leave
             return False
+
+
+def _is_beyond(consumer: Any, partition: Any) -> bool:
+    state = consumer._subscription.assignment.get(partition)
+    if state is None or not state.has_valid_position or state.highwater is None:
+        return False  # not fetched yet
+    return bool(state.position.offset > state.highwater)
 
 
 def repair(settings: KafkaSettings, group: str) -> None:

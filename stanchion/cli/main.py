@@ -60,9 +60,11 @@ def run(argv: Sequence[str]) -> int:
         return _failed(error, session)
     except BrokenPipeError:
         return _read_enough()
-    except SystemExit as error:
+    except SystemExit:
         # click takes a pipe that was closed for a failure of the command
-        return _read_enough() if "Pacify" in type(sys.stdout).__name__ else _code(error)
+        if "Pacify" not in type(sys.stdout).__name__:
+            raise
+        return _read_enough()
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             return _unexpected(error, session)
@@ -86,10 +88,6 @@ def _read_enough() -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.stdout = sys.__stdout__ or sys.stdout
     return exit_codes.DONE
-
-
-def _code(error: SystemExit) -> int:
-    return error.code if isinstance(error.code, int) else exit_codes.FAILED
 
 
 def _usage(error: click.UsageError, session: Session) -> int:
