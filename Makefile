@@ -18,7 +18,7 @@ export UV_CACHE_DIR := $(CURDIR)/.stanchion/cache/uv
 export PIP_CACHE_DIR := $(CURDIR)/.stanchion/cache/pip
 export UV_LINK_MODE := hardlink
 
-.PHONY: help demo test dev check format test-kafka test-fault bench bench-peers generate verify wheel clean
+.PHONY: help demo test dev check format test-kafka test-fault bench bench-peers generate verify lock wheel clean
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -69,6 +69,9 @@ bench: $(STAMP)  ## Measure; results as JSON and a table
 
 bench-peers: $(STAMP)  ## Measure beside peers, each in an environment of its own
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+lock: $(STAMP)  ## Pin the dependencies anew, for the oldest Python that is promised
+	@$(BIN)/python -m uv pip compile pyproject.toml --group dev --all-extras --generate-hashes --no-header --quiet --python-version 3.11.0 -o requirements.lock
 
 generate: $(STAMP)  ## Write what is generated: schema, reference pages
 	@$(BIN)/python -m stanchion.db.render --write
