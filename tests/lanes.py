@@ -23,7 +23,7 @@ LANES: Final = {
     "services": ["tests", *(f"--ignore={path}" for path in (*STACKS, *COMPUTE))],
     "compute": [*COMPUTE],
 }
-NICE: Final = {"compute": 10}
+NICE: Final = {"compute": 5}
 NOTHING_SELECTED: Final = 5
 """What pytest exits with when it ran no test: right for a lane when `-k` names tests of another."""
 

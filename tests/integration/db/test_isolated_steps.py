@@ -226,6 +226,6 @@ def test_a_worker_that_is_killed(eventually: Any) -> None:
     ) as worker:
         assert worker.stdout is not None
         child = int(worker.stdout.readline())
-        eventually(lambda: group(child), 30)
+        eventually(lambda: group(child), 180)
         worker.kill()
         eventually(lambda: not group(child), 10)

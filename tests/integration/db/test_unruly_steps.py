@@ -41,7 +41,7 @@ def run(engine: Engine, worker: Crew, flow: Workflow, kinds: list[str]) -> dict[
     """Run one task for each kind until all have ended; what each came to: its result, or the text of its error."""
     (before,) = engine.one(ENDED)
     tasks = engine.submit_all(flow, [({"input": {"kind": kind}}, None) for kind in kinds])
-    worker.work(lambda: engine.one(ENDED)[0] == before + len(kinds), 60)
+    worker.work(lambda: engine.one(ENDED)[0] == before + len(kinds))
     came = dict(
         engine.all(
             "SELECT s.run_id, coalesce(a.error->>'what', r.body #>> '{}') FROM stanchion.step s"
