@@ -2128,12 +2128,12 @@ BEGIN
   PERFORM spread(v_empty, '{}');
 END $$;
 
--- purpose: whether a worker takes on work: active, and heard of in the last half minute
+-- purpose: whether a worker takes on work: active, and heard of within the time that limits allow a silent one
 -- transition: none
 -- fenced by: nothing: presence is information
 -- locks: none
 CREATE FUNCTION is_alive(w worker) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT w.state = 'active' AND w.seen_at > clock() - interval '30 s'
+  SELECT w.state = 'active' AND w.seen_at > clock() - 30 * interval '1 s'
 $$;
 
 -- purpose: whether a failed step holds its branch: its fan-out's joins hold for failed branches, and one of them still waits
