@@ -19,7 +19,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from stanchion.authority.queries import Row, TaskFilter
+from stanchion.authority.queries import TaskFilter
+from stanchion.authority.rows import Row
 from stanchion.contracts import ids, limits
 from stanchion.errors import InvariantViolated, NotFound, StanchionError, Unauthenticated, Unavailable, Unprocessable
 from stanchion.runtime.http import Check, health_routes

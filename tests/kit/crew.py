@@ -34,7 +34,7 @@ class Crew:
         self.catalogue = Catalogue(workflows)
         reach = Reach(None, self.catalogue.definitions, self.catalogue.queues)
         self.leases = Leases(database, uuid4(), reach, ttl_ms)
-        url = database.engine.url.render_as_string(hide_password=False)
+        url = database.url
         self.slots = Slots(4, Executor(self.leases, self.catalogue.graph), ProcessPool(targets, url), lambda: None)
         offers = Offers(
             Consumer(KafkaSettings("127.0.0.1:1"), "none", ["none"]), self.catalogue.serves, lambda *_: None
