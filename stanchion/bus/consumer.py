@@ -28,7 +28,7 @@ from stanchion.runtime.logging import bind, get_logger
 from stanchion.telemetry import metrics
 
 POLL_MS: Final = 100  # how late a pause or a commit may be noticed
-POLL_IDLE_MS: Final = 250  # how late a stop may be noticed when nothing is in hand
+POLL_IDLE_MS: Final = 500  # how late a stop may be noticed when nothing is in hand; each poll costs a millisecond
 SILENCE_SECONDS: Final = 3.0  # a broker that is away for less is not worth a line
 TOPIC_WAIT_SECONDS: Final = 0.5
 
