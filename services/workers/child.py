@@ -18,9 +18,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from stanchion.authority.leases import Lease, Leases, Reach
+from stanchion.authority.ledger import Ledger
 from stanchion.contracts import limits, payload
 from stanchion.db.engine import Database
-from stanchion.errors import LeaseLost
+from stanchion.errors import InDoubt, LeaseLost
 from stanchion.runtime.clock import pause
 from stanchion.sdk.reading import arguments_of
 from stanchion.workflow.codec import Encoded
@@ -34,14 +35,14 @@ WATCH_SECONDS: Final = 0.5
 """How often it is looked whether the worker lives, and whether there is progress to tell."""
 
 
-def serve(pipe: Connection, targets: Sequence[str], database_url: str, parent: int) -> None:
+def serve(pipe: Connection, targets: Sequence[str], database_url: str, worker_id: UUID, parent: int) -> None:
     """Run until the pipe closes or the worker ends, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     child = Child(pipe, parent)
     catalogue = Catalogue.load(targets)
     database = Database(database_url, name="step process", pool_size=1, overflow=1)
     while (lease := child.next_lease()) is not None:
-        child.run(lease, catalogue, database)
+        child.run(lease, catalogue, database, worker_id)
 
 
 Key = tuple[UUID, int]
@@ -69,14 +70,14 @@ class Child:
         """The next step to run; None at the end."""
         return self._leases.get()
 
-    def run(self, lease: Lease, catalogue: Catalogue, database: Database) -> None:
+    def run(self, lease: Lease, catalogue: Catalogue, database: Database, worker_id: UUID) -> None:
         """Run one step and answer."""
         self._send("began", None)
         try:
             step, node = catalogue.find(lease.workflow, lease.workflow_version, lease.node)
-            attempt = Attempt(lease, step, node)
+            attempt = Attempt(lease, step, node, Ledger(database, worker_id))
             self._begin(attempt)
-            leases = Leases(database, lease.step_id, Reach(None, [], []), 0)
+            leases = Leases(database, worker_id, Reach(None, [], []), 0)
             # the worker judges how long the lease can be trusted, and kills this process when it can't
             ask = Patience(attempt, on_the_loop_seconds=float("inf"))
             arguments = step.codec.decode_args(**arguments_of(leases, lease, node, ask))
@@ -90,6 +91,8 @@ class Child:
         self._send(*answer)
 
     def _judged(self, error: BaseException, lease: Lease, catalogue: Catalogue) -> tuple[str, Any]:
+        if isinstance(error, InDoubt):
+            return "doubt", (error.error, error.delay_ms)
         stop = self.attempt.told() if self.attempt is not None else None
         if isinstance(error, LeaseLost) or (isinstance(error, asyncio.CancelledError) and stop is not None):
             return "stopped", stop or str(error)

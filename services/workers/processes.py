@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
-from stanchion.errors import LeaseLost, Unavailable
+from stanchion.errors import InDoubt, LeaseLost, Unavailable
 from stanchion.runtime.logging import get_logger
 from stanchion.workflow.codec import Encoded
 
@@ -33,9 +33,10 @@ DIED: Final = "E-STEP-28"
 class ProcessPool:
     """Child processes for isolated steps, started when the first one comes."""
 
-    def __init__(self, targets: Sequence[str], database_url: str) -> None:
+    def __init__(self, targets: Sequence[str], database_url: str, worker_id: UUID) -> None:
         self.targets = tuple(targets)
         self.database_url = database_url
+        self.worker_id = worker_id
         self._idle: list[_Child] = []
         self._running: dict[tuple[UUID, int], _Child] = {}
         self._all: set[_Child] = set()
@@ -78,6 +79,8 @@ class ProcessPool:
                 raise RaisedElsewhere(*value)
             case "stopped":
                 raise LeaseLost(attempt.lease.node, fence=attempt.lease.fence, why=value)
+            case "doubt":
+                raise InDoubt(*value)
         encoded: Encoded = value
         return encoded
 
@@ -93,7 +96,7 @@ class ProcessPool:
             child.kill()
 
     def _spawn(self) -> _Child:
-        child = _Child(self.targets, self.database_url)
+        child = _Child(self.targets, self.database_url, self.worker_id)
         self._all.add(child)
         return child
 
@@ -101,12 +104,12 @@ class ProcessPool:
 class _Child:
     """One child process and the pipe to it. All but `kill` is called on the event loop."""
 
-    def __init__(self, targets: Sequence[str], database_url: str) -> None:
+    def __init__(self, targets: Sequence[str], database_url: str, worker_id: UUID) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(
             target=serve,
-            args=(theirs, targets, database_url, os.getpid()),
+            args=(theirs, targets, database_url, worker_id, os.getpid()),
             name="stanchion-step",
             daemon=True,
         )
@@ -116,7 +119,8 @@ class _Child:
         self._killing = threading.Lock()
 
     async def run(self, attempt: Attempt) -> tuple[str, Any]:
-        """Send the step and wait for its end: ("returned", JSON), ("raised", (error, final)) or ("stopped", why)."""
+        """Send the step and wait for its end: ("returned", JSON), ("raised", (error, final)), ("stopped", why), or ("doubt",
+        (error, delay))."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[tuple[str, Any]] = loop.create_future()
         self.began = False

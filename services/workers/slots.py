@@ -14,12 +14,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from stanchion.authority.leases import Failure
-from stanchion.errors import LeaseLost
+from stanchion.errors import InDoubt, LeaseLost
 from stanchion.runtime import failpoints
 from stanchion.runtime.clock import monotonic
 from stanchion.runtime.logging import bind, get_logger
 
-from .attempt import Attempt, Outcome, Stopped
+from .attempt import Attempt, Doubt, Outcome, Probed, Stopped
 from .executor import Executor
 from .processes import ProcessPool
 
@@ -180,6 +180,8 @@ class Slots:
             )
         except LeaseLost:
             outcome = self._interrupted(attempt)
+        except InDoubt as error:
+            outcome = Doubt(attempt.lease, error.error, error.delay_ms)
         except BaseException as error:  # noqa: BLE001 - whatever user code raises is this attempt's outcome, not the worker's end
             outcome = (
                 self._interrupted(attempt) if attempt.stop_reason == "timeout" else self.executor.raised(attempt, error)
@@ -215,6 +217,9 @@ class Slots:
         lease = attempt.lease
         in_place = attempt.runs_on_the_loop
         self._let_interrupt(attempt, me)
+        if lease.outcome == "probe":
+            await attempt.context.gateway.probe()
+            return Probed(lease)
         if attempt.node.isolation == "process":
             encoded = await self.processes.run(attempt)
             return await self._in_thread(lambda: self.executor.encoded(attempt, encoded))

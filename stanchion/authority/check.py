@@ -132,6 +132,7 @@ class _Checked:
         yield from self._run(run)
         yield from self._steps(run)
         yield from self._attempts()
+        yield from self._operations()
         yield from self._barriers(run)
 
     def _run(self, run: Any) -> Iterator[Difference]:
@@ -151,7 +152,7 @@ class _Checked:
         seen: set[UUID] = set()
         gone = run.payload_removed_at is not None
         for row in self.rows(
-            "SELECT s.step_id, s.state, s.version, s.fence, s.attempts, s.spoiled, s.counts, s.kind, s.idx, s.fan_id, s.feeds,"
+            "SELECT s.step_id, s.state, s.version, s.fence, s.attempts, s.doubts, s.spoiled, s.counts, s.kind, s.idx, s.fan_id, s.feeds,"
             " x.step_id IS NOT NULL AS has_result, x.fence AS result_fence,"
             " (SELECT count(*) FROM stanchion.attempt a WHERE a.step_id = s.step_id AND a.ended_at IS NULL) AS held"
             " FROM stanchion.step s LEFT JOIN stanchion.result x ON x.step_id = s.step_id AND x.tenant_id = s.tenant_id"
@@ -179,7 +180,8 @@ class _Checked:
             kind=(row.kind, step.kind),
             idx=(row.idx, step.idx),
             fan_id=(row.fan_id, step.fan_id),
-            held=(row.held, int(step.state in ("leased", "running"))),
+            held=(row.held, int(step.state in ("leased", "running", "reconciling"))),
+            doubts=(row.doubts, self.story.doubts(row.step_id)),
         )
         if step.kind == "step":
             yield from self._unlike("step", row.step_id, feeds=(sorted(row.feeds or []), sorted(step.feeds)))
@@ -207,6 +209,23 @@ class _Checked:
             )
         for (step_id, fence), attempt in left.items():
             yield from self._unlike("attempt", step_id, row=(None, (fence, attempt.state)))
+
+    def _operations(self) -> Iterator[Difference]:
+        left = dict(self.story.operations)
+        for row in self.rows(
+            "SELECT o.operation_id, o.step_id, o.state, o.version FROM stanchion.operation o WHERE o.run_id = %(run)s"
+        ):
+            told = left.pop(row.operation_id, None)
+            if told is None:
+                yield from self._unlike("operation", row.operation_id, row=(row.state, None))
+                continue
+            yield from self._unlike(
+                "operation",
+                row.operation_id,
+                state=(row.state, told.state),
+                version=(row.version, told.version),
+                step_id=(row.step_id, told.step_id),
+            )
 
     def _barriers(self, run: Any) -> Iterator[Difference]:
         arrived = self._arrivals()

@@ -54,6 +54,9 @@ STEP: Final = {
     "StepLost": "ready",
     "StepReopened": "ready",
     "StepCancelled": "cancelled",
+    "StepDoubted": "unknown",
+    "StepProbed": "reconciling",
+    "StepSettled": "ready",
 }
 ATTEMPT: Final = {
     "StepStarted": "running",
@@ -63,7 +66,19 @@ ATTEMPT: Final = {
     "StepLost": "lost",
     "StepReleased": "released",
     "StepCancelled": "superseded",
+    "StepDoubted": "failed",
+    "StepSettled": "released",
 }
+OPERATION: Final = {
+    "OperationPrepared": "prepared",
+    "OperationDispatched": "dispatched",
+    "OperationConfirmed": "confirmed",
+    "OperationUnknown": "unknown",
+    "OperationNotDone": "not_done",
+    "OperationRefused": "refused",
+    "OperationCompensated": "compensated",
+}
+UNSETTLED: Final = ("dispatched", "unknown")
 DECIDED_WITHOUT: Final = "E-JOIN-23"
 """The reason of a branch that was cancelled since its join was decided: it counts there as skipped."""
 
@@ -97,6 +112,15 @@ class Step:
 
 
 @dataclass(slots=True)
+class Operation:
+    """One effect outside, as this run left it."""
+
+    step_id: UUID
+    state: str
+    version: int
+
+
+@dataclass(slots=True)
 class Barrier:
     """One barrier."""
 
@@ -125,6 +149,7 @@ class Story:
     steps: dict[UUID, Step] = field(default_factory=dict)
     attempts: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
     barriers: dict[UUID, Barrier] = field(default_factory=dict)
+    operations: dict[UUID, Operation] = field(default_factory=dict)
     faults: list[tuple[str, UUID | None, str]] = field(default_factory=list)
     _templates: dict[UUID, list[UUID]] = field(default_factory=dict)
 
@@ -132,6 +157,10 @@ class Story:
     def open(self) -> int:
         """What the run should count as open."""
         return sum(1 for s in self.steps.values() if s.counts and s.state not in ("succeeded", "skipped", "cancelled"))
+
+    def doubts(self, step_id: UUID) -> int:
+        """How many operations of a step are of unknown fate."""
+        return sum(1 for o in self.operations.values() if o.step_id == step_id and o.state in UNSETTLED)
 
     def tell(self, events: Iterable[Event]) -> Story:
         """Go on with these events."""
@@ -141,7 +170,9 @@ class Story:
 
     def _tell(self, event: Event) -> None:
         kind = event.kind
-        if event.step_id is not None:
+        if kind in OPERATION and event.step_id is not None:
+            self._tell_operation(event, event.step_id)
+        elif event.step_id is not None:
             self._tell_step(event, event.step_id)
         elif kind in TASK:
             self.begun = self.begun or kind in ("TaskAccepted", "TaskRetried")
@@ -188,6 +219,15 @@ class Story:
             barrier.releases += 1
             barrier.included = event.body["succeeded"]
 
+    def _tell_operation(self, event: Event, step_id: UUID) -> None:
+        operation_id = UUID(event.body["operation"])
+        before = self.operations.get(operation_id)
+        if before is not None:
+            self._expect("operation", operation_id, event, before.version)
+        elif event.kind != "OperationPrepared":
+            self.faults.append(("operation", operation_id, f"{event.kind} of an operation that no event prepared"))
+        self.operations[operation_id] = Operation(step_id, OPERATION[event.kind], event.version or 0)
+
     def _tell_step(self, event: Event, step_id: UUID) -> None:
         if event.kind == "FanExpanding":
             template = event.body.get("template") or {}
@@ -198,9 +238,9 @@ class Story:
             step = self._create_step(event, step_id)
         else:
             self._expect("step", step_id, event, step.version)
+        self._tell_attempt(event, step_id, step)
         step.version = event.version or 0
         step.state = event.body["state"] if event.kind == "StepAdopted" else STEP[event.kind]
-        self._tell_attempt(event, step_id, step)
         match event.kind:
             case "StepAdopted":
                 # a fan-out whose join was taken over has none: its children had them
@@ -230,7 +270,7 @@ class Story:
     def _tell_attempt(self, event: Event, step_id: UUID, step: Step) -> None:
         if event.fence is None:
             return
-        if event.kind == "StepLeased":
+        if event.kind in ("StepLeased", "StepProbed"):
             if event.fence != step.fence + 1:
                 self.faults.append(("step", step_id, f"fence {event.fence} was issued after {step.fence}"))
             step.fence = event.fence
@@ -241,5 +281,13 @@ class Story:
             self.faults.append(("attempt", step_id, f"{event.kind} names fence {event.fence}, which was never issued"))
         elif attempt.state in ("granted", "running"):
             # an event after its end is of the step alone: it failed at its deadline, or with its last loss
-            attempt.state = ATTEMPT[event.kind]
-            attempt.counted = attempt.state in ("succeeded", "failed") or event.body.get("counted", False)
+            attempt.state = _doubted(event, step) if event.kind == "StepDoubted" else ATTEMPT[event.kind]
+            attempt.counted = event.kind != "StepDoubted" and (
+                attempt.state in ("succeeded", "failed") or event.body.get("counted", False)
+            )
+
+
+def _doubted(event: Event, step: Step) -> str:
+    """How an attempt ends that leaves something in doubt: by who ended it, and whether it was a probe."""
+    ended_by = {"reaper": "lost", "canceller": "superseded"}
+    return ended_by.get(event.actor or "", "released" if step.state == "reconciling" else "failed")

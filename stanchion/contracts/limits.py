@@ -58,6 +58,9 @@ REOFFER_SECONDS: Final = 5.0  # a ready step whose offer is older and that nobod
 WORKER_SEEN_SECONDS: Final = 30  # a worker that was silent for so long serves nobody
 CLOCK_SKEW_SECONDS: Final = 2.0  # a worker whose clock is further off is shown so
 
+# --- effects ---
+UNKNOWN_SECONDS: Final = 86_400.0  # how long an operation of unknown fate is asked after; then a person decides
+
 # --- relay ---
 RELAY_TAKEOVER_SECONDS: Final = 2.0  # silence after which another relay takes a partition
 RELAY_BATCH: Final = 2_000  # outbox rows read at once

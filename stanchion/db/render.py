@@ -19,46 +19,22 @@ from stanchion.state.render import transition_guard
 
 from . import grants
 from .columns import metadata
+from .rules import RULES, VERSIONED
 from .tables import GLOBAL_TABLES
 
 DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves this constructor untyped
 
-STEP_RULES = """
-  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a step rises by one with each transition';
-  END IF;
-  IF NEW.fence <> OLD.fence + (CASE WHEN OLD.state = 'ready' AND NEW.state = 'leased' THEN 1 ELSE 0 END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the fence of a step rises by one with each lease, and only then';
-  END IF;
-  IF OLD.state IN ('leased', 'running') THEN
-    IF NEW.proof = OLD.fence THEN NULL;
-    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed') AND NOT EXISTS (
-      SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.fence = OLD.fence AND a.tenant_id = OLD.tenant_id AND a.lease_until >= stanchion.clock()) THEN NULL;
-    ELSIF NEW.proof = -2 AND NEW.state = 'cancelled' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
-    ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s, the current one is %s', NEW.proof, OLD.fence);
-    END IF;
-  ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'a step is reopened only while its run is live';
-  END IF;
-  -- the proof never stays: the next writer must present its own
-  NEW.proof := 0;"""
-VERSIONED = """
-  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a {table} rises by one with each transition';
-  END IF;"""
-ATTEMPT_RULES = """
-  IF OLD.ended_at IS NOT NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an attempt that ended is immutable';
-  END IF;
-  IF OLD.fence IS DISTINCT FROM (SELECT s.fence FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('fence %s is not the current one of its step', OLD.fence);
-  END IF;"""
-RULES = {"step": STEP_RULES, "attempt": ATTEMPT_RULES}
-
 INLINED = ("clock",)
 """Functions that must stay inlinable: a default that calls them runs for every row."""
-FENCED_TABLES = ("result", "event", "attempt")
-APPEND_ONLY = {"event": "run", "barrier_release": "barrier", "refused_write": "run", "audit": "", "workflow": ""}
+FENCED_TABLES = ("result", "event", "attempt", "operation")
+APPEND_ONLY = {
+    "event": "run",
+    "barrier_release": "barrier",
+    "refused_write": "run",
+    "operation_probe": "operation",
+    "audit": "",
+    "workflow": "",
+}
 """Tables that only grow, and what each row belongs to: once that is gone, retention may remove the row."""
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from stanchion.authority.leases import Lease
 from stanchion.contracts import ids
 from stanchion.contracts.limits import NOTE_CHARACTERS
 from stanchion.contracts.texts import clean, number
-from stanchion.errors import LeaseLost
+from stanchion.errors import LeaseLost, Unavailable
 from stanchion.runtime.logging import get_logger
+from stanchion.workflow.operation import Operation
+
+from .gateway import Gateway, Pending
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Context:
@@ -20,9 +26,13 @@ class Context:
     Annotate the first parameter of a step with `Ctx`, which is this class.
     """
 
-    def __init__(self, lease: Lease, stopped: Callable[[], str | None]) -> None:
+    def __init__(
+        self, lease: Lease, stopped: Callable[[], str | None], gateway: Callable[[], Gateway] | None = None
+    ) -> None:
         self._lease = lease
         self._stopped = stopped
+        self._make_gateway = gateway
+        self._gateway: Gateway | None = None
         self._progress: dict[str, Any] | None = None
 
     @property
@@ -94,6 +104,26 @@ class Context:
         """Raise LeaseLost when this attempt should stop; for long synchronous code between two pieces of work."""
         if (why := self._stopped()) is not None:
             raise LeaseLost(self.step, fence=self.fence, why=why)
+
+    def op(self, operation: Operation[P, R] | str, payload: P, *, key: str) -> Pending[R]:
+        """Have an effect outside, once for each key, whatever dies: `await` it, or call `wait()` in plain functions.
+
+        Gives the receipt, also when an earlier attempt or run had the effect. The key says what is meant, never which
+        attempt it is: the same key with another payload is refused (Conflict E-OP-05). Raises NotFound E-OP-01 for an
+        operation that the workflow does not declare, Refused when the other side decided against it, Unavailable
+        E-OP-09 when it was not done for now (the step's retries do it later), E-OP-06 when another step is at it. When
+        nobody knows whether it was done the step leaves the worker, and comes back once it is known.
+        """
+        return Pending(lambda: self.gateway.perform(operation, payload, key))
+
+    @property
+    def gateway(self) -> Gateway:
+        """The way to the ledger; made when it is first needed. Raises Unavailable E-OP-01 where there is none."""
+        if self._gateway is None:
+            if self._make_gateway is None:
+                raise Unavailable("E-OP-01", "there is no ledger here", fix="run the step on a worker")
+            self._gateway = self._make_gateway()
+        return self._gateway
 
     def progress(self, done: float, of: float | None = None, note: str = "") -> None:
         """Report how far this attempt is; people see it within a heartbeat.

@@ -7,22 +7,25 @@ diagram and table in `docs/reference/states.md`, and the generated test matrix i
 from .attempt import ATTEMPT, AttemptState
 from .barrier import BARRIER, BarrierState
 from .machine import Machine, Transition
+from .operation import OPERATION, OperationState
 from .run import RUN, RunState
 from .step import STEP, StepState
 from .task import TASK, TaskState
 
-MACHINES: tuple[Machine, ...] = (TASK, RUN, STEP, ATTEMPT, BARRIER)
+MACHINES: tuple[Machine, ...] = (TASK, RUN, STEP, ATTEMPT, BARRIER, OPERATION)
 
 __all__ = [
     "ATTEMPT",
     "BARRIER",
     "MACHINES",
+    "OPERATION",
     "RUN",
     "STEP",
     "TASK",
     "AttemptState",
     "BarrierState",
     "Machine",
+    "OperationState",
     "RunState",
     "StepState",
     "TaskState",

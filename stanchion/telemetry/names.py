@@ -89,6 +89,8 @@ LogEvent = Literal[
     "relay.topic_failed",  # a topic can't be made or reached: its messages wait, or are parked when it is refused
     "relay.parked",  # a row that the broker refuses was put aside
     # --- workers ---
+    "operation.unknown",  # a request was sent, and nobody knows what became of it
+    "operation.probed",  # the outside system was asked
     "worker.registered",  # workflows and queues that a worker serves
     "worker.offer_dropped",  # an offer for a version that is not registered here
     "worker.clock_skewed",  # this machine's clock is off

@@ -35,7 +35,12 @@ class Crew:
         reach = Reach(None, self.catalogue.definitions, self.catalogue.queues)
         self.leases = Leases(database, uuid4(), reach, ttl_ms)
         url = database.engine.url.render_as_string(hide_password=False)
-        self.slots = Slots(4, Executor(self.leases, self.catalogue.graph), ProcessPool(targets, url), lambda: None)
+        self.slots = Slots(
+            4,
+            Executor(self.leases, self.catalogue.graph),
+            ProcessPool(targets, url, self.leases.worker_id),
+            lambda: None,
+        )
         offers = Offers(
             Consumer(KafkaSettings("127.0.0.1:1"), "none", ["none"]), self.catalogue.serves, lambda *_: None
         )

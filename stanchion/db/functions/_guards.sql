@@ -24,6 +24,8 @@ BEGIN
   IF TG_OP = 'DELETE' AND TG_LEVEL = 'ROW' AND TG_NARGS = 1 THEN
     IF TG_ARGV[0] = 'run' THEN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
+    ELSIF TG_ARGV[0] = 'operation' THEN
+      IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
       RETURN OLD;
     END IF;

@@ -8,6 +8,7 @@ DECLARE
   v_runs uuid[] := ARRAY(SELECT r.run_id FROM run r WHERE r.task_id = ANY (v_tasks));
   v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
   v_barriers uuid[] := ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = ANY (v_runs));
+  v_operations uuid[];
 BEGIN
   IF v_tasks = '{}' THEN RETURN 0; END IF;
   DELETE FROM timer x WHERE x.target_id = ANY (v_steps || v_barriers || v_tasks);
@@ -18,6 +19,8 @@ BEGIN
   -- what only ever grows goes after what it belongs to: until then its guard refuses
   DELETE FROM barrier_release x WHERE x.barrier_id = ANY (v_barriers);
   DELETE FROM run x WHERE x.run_id = ANY (v_runs);
+  WITH o AS (DELETE FROM operation x WHERE x.task_id = ANY (v_tasks) RETURNING x.operation_id) SELECT array_agg(o.operation_id) INTO v_operations FROM o;
+  DELETE FROM operation_probe x WHERE x.operation_id = ANY (v_operations);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
   RETURN cardinality(v_tasks);

@@ -9,6 +9,7 @@ DECLARE
   v_ids uuid[];
   v_idle text[] := ARRAY['pending', 'ready', 'retry_wait', 'waiting'];
   v_held text[] := ARRAY['leased', 'running'];
+  v_doubtful text[] := ARRAY['unknown', 'reconciling'];
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_run::text, 0)) THEN RETURN 'taken'; END IF;
   SELECT * INTO r FROM run x WHERE x.run_id = p_run AND x.state = 'cancelling';
@@ -25,12 +26,12 @@ BEGIN
   -- then what is left: rows that were locked were passed over, and what runs may have become ready again
   v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) LIMIT p_limit);
   IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
   -- its barriers before it: a join's deadline may fire at this moment, and takes them in this order
   PERFORM FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
   PERFORM end_run(p_run);
   RETURN 'ended';
 END $$;

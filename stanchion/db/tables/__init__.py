@@ -13,6 +13,7 @@ from stanchion.db.columns import metadata
 from stanchion.state import MACHINES
 from stanchion.state.render import check_states
 
+from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
 from .processes import maintenance_job, worker
@@ -35,6 +36,8 @@ __all__ = [
     "maintenance_job",
     "metadata",
     "node_stat",
+    "operation",
+    "operation_probe",
     "outbox",
     "outbox_partition",
     "ready",

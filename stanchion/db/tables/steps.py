@@ -36,6 +36,7 @@ step = Table(
     Column("waits", SmallInteger, nullable=False, server_default="0"),
     Column("attempts", SmallInteger, nullable=False, server_default="0"),
     Column("losses", SmallInteger, nullable=False, server_default="0"),
+    Column("doubts", SmallInteger, nullable=False, server_default="0"),
     Column("max_attempts", SmallInteger, nullable=False, server_default="4"),
     Column("priority", SmallInteger, nullable=False, server_default="0"),
     Column("counts", Boolean, nullable=False, server_default="false"),
@@ -147,7 +148,7 @@ timer = Table(
     Index("timer_of_target", "target_id"),
     Index("timer_expand", "run_id", "due_at", postgresql_where=text("kind = 'expand'")),
     CheckConstraint(
-        "kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline')",
+        "kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe')",
         name="kinds_of_timers",
     ),
     postgresql_with=CHURN,

@@ -241,6 +241,67 @@ CREATE TABLE stanchion.node_stat (
 	CONSTRAINT node_stat_pkey PRIMARY KEY (workflow, version, node)
 );
 
+CREATE TABLE stanchion.operation (
+	tenant_id UUID NOT NULL,
+	operation_id UUID NOT NULL,
+	task_id UUID NOT NULL,
+	run_id UUID NOT NULL,
+	step_id UUID NOT NULL,
+	fence BIGINT NOT NULL,
+	proof BIGINT DEFAULT '0' NOT NULL,
+	scope_id UUID NOT NULL,
+	kind TEXT NOT NULL,
+	key TEXT NOT NULL,
+	state TEXT NOT NULL,
+	version BIGINT DEFAULT '0' NOT NULL,
+	payload JSONB,
+	payload_blob BYTEA,
+	payload_hash BYTEA NOT NULL,
+	request_key TEXT NOT NULL,
+	reach TEXT NOT NULL,
+	can_query BOOLEAN NOT NULL,
+	keeps_key_ms BIGINT,
+	lands_within_ms BIGINT,
+	compensates UUID,
+	sends SMALLINT DEFAULT '0' NOT NULL,
+	probes SMALLINT DEFAULT '0' NOT NULL,
+	receipt JSONB,
+	provider_id TEXT,
+	error JSONB,
+	settled_by TEXT,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	dispatched_at TIMESTAMP WITH TIME ZONE,
+	key_until TIMESTAMP WITH TIME ZONE,
+	lands_until TIMESTAMP WITH TIME ZONE,
+	unknown_since TIMESTAMP WITH TIME ZONE,
+	verified_at TIMESTAMP WITH TIME ZONE,
+	confirmed_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT operation_pkey PRIMARY KEY (operation_id, tenant_id),
+	CONSTRAINT reaches_of_operations CHECK (reach IN ('reversible', 'compensatable', 'irreversible')),
+	CONSTRAINT a_payload_is_bound_by_its_sha256 CHECK (octet_length(payload_hash) = 32),
+	CONSTRAINT a_proof_of_an_operation_is_never_stored CHECK (proof = 0),
+	CONSTRAINT a_key_has_at_most_200_characters CHECK (length(key) BETWEEN 1 AND 200),
+	CONSTRAINT times_of_operations_are_positive CHECK (keeps_key_ms IS NULL OR keeps_key_ms > 0 AND (lands_within_ms IS NULL OR lands_within_ms > 0)),
+	CONSTRAINT states_of_operations CHECK (state IN ('prepared', 'dispatched', 'confirmed', 'unknown', 'not_done', 'refused', 'compensated')),
+	CONSTRAINT an_operation_was_sent_when_it_is_known_of CHECK (state IN ('prepared', 'refused', 'not_done') OR sends > 0),
+	CONSTRAINT a_confirmed_operation_has_a_time CHECK ((state IN ('confirmed', 'compensated')) = (confirmed_at IS NOT NULL))
+)
+ WITH (fillfactor = 70);
+
+CREATE TABLE stanchion.operation_probe (
+	tenant_id UUID NOT NULL,
+	operation_id UUID NOT NULL,
+	number SMALLINT NOT NULL,
+	by TEXT NOT NULL,
+	verdict TEXT NOT NULL,
+	conclusive BOOLEAN NOT NULL,
+	detail JSONB,
+	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT operation_probe_pkey PRIMARY KEY (operation_id, number, tenant_id),
+	CONSTRAINT verdicts_of_probes CHECK (verdict IN ('done', 'not_done', 'cant_tell'))
+);
+
 CREATE TABLE stanchion.outbox (
 	id BIGINT GENERATED ALWAYS AS IDENTITY,
 	part SMALLINT NOT NULL,
@@ -367,6 +428,7 @@ CREATE TABLE stanchion.step (
 	waits SMALLINT DEFAULT '0' NOT NULL,
 	attempts SMALLINT DEFAULT '0' NOT NULL,
 	losses SMALLINT DEFAULT '0' NOT NULL,
+	doubts SMALLINT DEFAULT '0' NOT NULL,
 	max_attempts SMALLINT DEFAULT '4' NOT NULL,
 	priority SMALLINT DEFAULT '0' NOT NULL,
 	counts BOOLEAN DEFAULT 'false' NOT NULL,
@@ -400,8 +462,10 @@ CREATE TABLE stanchion.step (
 	CONSTRAINT waits_never_fall_below_zero CHECK (waits >= 0),
 	CONSTRAINT a_proof_is_never_stored CHECK (proof = 0),
 	CONSTRAINT only_a_skipped_step_is_spoiled CHECK (NOT spoiled OR state = 'skipped'),
-	CONSTRAINT states_of_steps CHECK (state IN ('pending', 'ready', 'leased', 'running', 'waiting', 'retry_wait', 'succeeded', 'failed', 'cancelled', 'skipped')),
-	CONSTRAINT a_fan_out_is_never_leased CHECK (kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait'))
+	CONSTRAINT states_of_steps CHECK (state IN ('pending', 'ready', 'leased', 'running', 'waiting', 'retry_wait', 'unknown', 'reconciling', 'succeeded', 'failed', 'cancelled', 'skipped')),
+	CONSTRAINT a_fan_out_is_never_leased CHECK (kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait')),
+	CONSTRAINT what_is_in_doubt_is_never_settled CHECK (doubts = 0 OR state IN ('leased', 'running', 'reconciling', 'unknown')),
+	CONSTRAINT only_doubts_make_a_step_unknown CHECK (state <> 'unknown' OR doubts > 0)
 )
  WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
@@ -453,7 +517,7 @@ CREATE TABLE stanchion.timer (
 	target_id UUID NOT NULL,
 	version BIGINT,
 	CONSTRAINT timer_pkey PRIMARY KEY (timer_id, tenant_id),
-	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline'))
+	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe'))
 )
  WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000);
 
@@ -510,6 +574,22 @@ CREATE INDEX inbox_age ON stanchion.inbox (at);
 CREATE INDEX maintenance_ended ON stanchion.maintenance_job (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE INDEX maintenance_open ON stanchion.maintenance_job (due_at) WHERE finished_at IS NULL;
+
+CREATE INDEX operation_blob ON stanchion.operation (payload_blob) WHERE payload_blob IS NOT NULL;
+
+CREATE UNIQUE INDEX operation_compensation ON stanchion.operation (compensates) WHERE compensates IS NOT NULL;
+
+CREATE UNIQUE INDEX operation_key ON stanchion.operation (scope_id, kind, key, tenant_id);
+
+CREATE INDEX operation_of_run ON stanchion.operation (run_id, operation_id);
+
+CREATE INDEX operation_of_step ON stanchion.operation (step_id);
+
+CREATE INDEX operation_of_task ON stanchion.operation (task_id, operation_id);
+
+CREATE UNIQUE INDEX operation_request_key ON stanchion.operation (request_key, tenant_id);
+
+CREATE INDEX operation_unsettled ON stanchion.operation (tenant_id, unknown_since) WHERE state IN ('dispatched', 'unknown');
 
 CREATE INDEX outbox_part ON stanchion.outbox (part, id);
 
@@ -588,6 +668,8 @@ BEGIN
   IF TG_OP = 'DELETE' AND TG_LEVEL = 'ROW' AND TG_NARGS = 1 THEN
     IF TG_ARGV[0] = 'run' THEN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
+    ELSIF TG_ARGV[0] = 'operation' THEN
+      IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
       RETURN OLD;
     END IF;
@@ -627,6 +709,16 @@ CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMM
 CREATE FUNCTION next_sequence(p_run uuid) RETURNS bigint LANGUAGE sql VOLATILE SET search_path = stanchion, pg_temp AS $$
   UPDATE run SET seq = seq + 1 WHERE run_id = p_run RETURNING seq
 $$;
+
+-- purpose: keep what was learned about an operation, whoever learned it and whether or not it settles anything
+-- transition: none
+-- fenced by: the caller
+-- locks: the caller holds the operation
+CREATE FUNCTION add_probe(o operation, p_by text, p_verdict text, p_conclusive boolean, p_detail jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  INSERT INTO operation_probe (tenant_id, operation_id, number, by, verdict, conclusive, detail) VALUES (o.tenant_id, o.operation_id, o.probes + 1, p_by, p_verdict, p_conclusive, p_detail);
+  UPDATE operation x SET probes = x.probes + 1, verified_at = clock(), updated_at = clock() WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id;
+END $$;
 
 -- purpose: expansion in a retried run, one step a branch: children that succeeded on the same item before are born with that result, the others are ready; returns the arrivals, for the caller to spread
 -- transition: births: step succeeded (adopted) or ready
@@ -822,16 +914,23 @@ BEGIN
 END $$;
 
 -- purpose: cancel steps, and take from their holders those that run
--- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled; attempt -> superseded
+-- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
 -- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
+  d step;
   v_ids uuid[] := ARRAY(
     SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
   IF v_ids = '{}' THEN RETURN v_ids; END IF;
+  -- what has sent something and does not know its fate is asked after before it ends
+  FOR d IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.doubts > 0 ORDER BY x.step_id LOOP
+    UPDATE attempt t SET state = 'superseded', ended_at = clock(), error = p_reason WHERE t.step_id = d.step_id AND t.ended_at IS NULL;
+    PERFORM doubt_step(d, -2, 'canceller', 0, p_reason);
+    v_ids := array_remove(v_ids, d.step_id);
+  END LOOP;
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);
@@ -965,7 +1064,7 @@ BEGIN
   v_late := ARRAY(SELECT t.step_id FROM attempt t WHERE t.step_id = ANY (p_steps) AND t.ended_at IS NULL AND t.lease_until < v_now);
   WITH u AS (
     UPDATE step s SET state = 'succeeded', version = s.version + 1, attempts = s.attempts + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
-    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.doubts = 0 AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     RETURNING s.tenant_id, s.step_id, s.run_id, s.feeds, s.idx, s.fence, s.version, s.counts, s.chooses, s.start_within_ms IS NOT NULL OR s.expires_at IS NOT NULL AS timed, old.state = 'leased' AS fresh, array_position(p_steps, s.step_id) AS i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT u.tenant_id, u.step_id, u.fence, p_bodies[u.i], p_blobs[u.i] FROM u
@@ -1031,7 +1130,7 @@ BEGIN
   SELECT x.state = 'leased' INTO v_fresh FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
   v_now := clock();
   UPDATE step x SET state = 'succeeded', version = x.version + 1, attempts = x.attempts + 1, proof = p_fence, updated_at = v_now, replaced_by = v_stand_in
-  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.fence = p_fence RETURNING * INTO s;
+  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.doubts = 0 AND x.fence = p_fence RETURNING * INTO s;
   IF NOT FOUND THEN
     RETURN refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', 'complete', 'succeeded') <> '{}';
   END IF;
@@ -1245,6 +1344,39 @@ BEGIN
   IF b.kind = 'gather' AND v_all AND NOT b.closed AND v_verdict <> 'wait' THEN o_after := o_after || close_barrier(b); END IF;
 END $$;
 
+-- purpose: nobody knows any more what became of what a step has sent: its holder is gone, or gave up waiting
+-- transition: operation dispatched -> unknown
+-- fenced by: the proof that the caller presents
+-- locks: the caller holds the step; its operations by id
+CREATE FUNCTION doubt_operations(p_step uuid, p_proof bigint, p_actor text) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  o operation;
+BEGIN
+  FOR o IN SELECT x.* FROM operation x WHERE x.step_id = p_step AND x.state = 'dispatched' ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
+    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = p_proof, updated_at = clock(), unknown_since = clock() WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    PERFORM note_operation(o, 'OperationUnknown', NULL, p_actor, NULL);
+  END LOOP;
+END $$;
+
+-- purpose: a step whose operations are of unknown fate waits for a probe, whatever became of its attempt: the loss of a worker, an error or a shutdown in doubt costs no attempt
+-- transition: step leased|running|reconciling -> unknown; its dispatched operations -> unknown
+-- fenced by: the proof that the caller presents: the step's fence, -1 for an expired attempt, -2 for a run that winds down
+-- locks: the caller holds the step
+CREATE FUNCTION doubt_step(s step, p_proof bigint, p_actor text, p_delay_ms bigint, p_body jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  PERFORM doubt_operations(s.step_id, p_proof, p_actor);
+  UPDATE step x SET state = 'unknown', version = x.version + 1, proof = p_proof, updated_at = v_now WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id RETURNING * INTO s;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepDoubted', s.version, s.fence, v_now, p_actor, p_body);
+  DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
+  IF p_delay_ms = 0 THEN
+    PERFORM make_ready(ARRAY[s.step_id]);
+  ELSIF p_delay_ms > 0 THEN
+    INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id, version) VALUES (s.tenant_id, 'probe', v_now + p_delay_ms * interval '1 ms', s.run_id, s.step_id, s.version);
+  END IF;
+END $$;
+
 -- purpose: ask a worker to stop leasing and end after what it runs; a tenant asks only one that serves nobody else
 -- transition: none
 -- fenced by: nothing
@@ -1313,9 +1445,12 @@ $$;
 CREATE FUNCTION end_cancelled(p_worker uuid, p_steps uuid[], p_fences bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
+  v_aside uuid[];
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  v_aside := set_aside_doubtful(p_worker, p_steps, p_fences, ARRAY(SELECT jsonb_build_object('code', 'E-OP-10', 'what', 'it was cancelled') FROM unnest(p_steps)), 0);
+  RETURN QUERY SELECT unnest(v_aside);
   RETURN QUERY WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, proof = s.fence, updated_at = v_now
     WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
@@ -1335,6 +1470,38 @@ END $$;
 CREATE FUNCTION end_early(p_run uuid, p_reason jsonb) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   SELECT wind_down(p_run, 'failed', p_reason, 'orchestrator')
 $$;
+
+-- purpose: the holder ends its attempt, or its probing, without knowing what became of an operation: the next probe is due later, or a person has to tell
+-- transition: step leased|running|reconciling -> unknown; attempt -> failed (it does not count), or released after a probe
+-- fenced by: the step's own fence
+-- locks: the step, then its operations
+CREATE FUNCTION end_in_doubt(p_worker uuid, p_step uuid, p_fence bigint, p_error jsonb, p_delay_ms bigint) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'end_in_doubt');
+  IF NOT FOUND OR s.doubts = 0 THEN RETURN false; END IF;
+  UPDATE attempt t SET state = CASE s.state WHEN 'reconciling' THEN 'released' ELSE 'failed' END, ended_at = clock(), counted = false, error = p_error, started_at = coalesce(t.started_at, t.granted_at)
+  WHERE t.step_id = s.step_id AND t.fence = s.fence AND t.ended_at IS NULL;
+  PERFORM doubt_step(s, s.fence, p_worker::text, p_delay_ms, jsonb_build_object('error', p_error));
+  RETURN true;
+END $$;
+
+-- purpose: a probe has settled all that was in doubt: the step goes on, with what is known in the ledger; or it ends, when its run does
+-- transition: step reconciling -> ready|cancelled; attempt -> released|superseded
+-- fenced by: the step's own fence
+-- locks: the step, then the run (shared)
+CREATE FUNCTION end_probe(p_worker uuid, p_step uuid, p_fence bigint) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+  v_state text;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'end_probe');
+  IF NOT FOUND OR s.state <> 'reconciling' OR s.doubts > 0 THEN RETURN false; END IF;
+  v_state := go_on(s, s.fence, p_worker::text, NULL);
+  UPDATE attempt t SET state = CASE v_state WHEN 'ready' THEN 'released' ELSE 'superseded' END, ended_at = clock() WHERE t.step_id = s.step_id AND t.fence = s.fence AND t.ended_at IS NULL;
+  RETURN true;
+END $$;
 
 -- purpose: end a run that was winding down, and its task with it
 -- transition: run cancelling -> failed|cancelled; its waiting barriers -> cancelled; task running -> failed, cancelling -> cancelled
@@ -1479,7 +1646,7 @@ BEGIN
 END $$;
 
 -- purpose: record that attempts failed: another attempt after a delay while the budget lasts, else the step has failed
--- transition: step leased|running -> retry_wait|failed; attempt -> failed
+-- transition: step leased|running -> retry_wait|failed, or unknown; attempt -> failed
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION fail(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_final boolean[], p_delays_ms bigint[])
@@ -1500,9 +1667,11 @@ DECLARE
 BEGIN
   PERFORM FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  v_done := set_aside_doubtful(p_worker, p_steps, p_fences, p_errors, 0);
+  RETURN QUERY SELECT d, 'unknown' FROM unnest(v_done) d;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id LOOP
     i := array_position(p_steps, s.step_id);
-    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running');
+    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running') OR s.step_id = ANY (v_done);
     v_done := v_done || s.step_id;
     v_fresh := s.state = 'leased';
     -- another attempt must still be able to begin within the step's total time
@@ -1600,7 +1769,7 @@ CREATE FUNCTION find_ready(p_queues text[], p_definitions text[], p_tenants uuid
     SELECT r.step_id FROM ready r
     WHERE r.queue = q.queue AND r.offered_at IS NOT NULL AND r.offered_at < clock() - p_older_ms * interval '1 ms'
       AND r.workflow || '@' || r.workflow_version = ANY (p_definitions) AND (p_tenants IS NULL OR r.tenant_id = ANY (p_tenants))
-      AND (SELECT u.paused_at IS NULL AND u.state IN ('created', 'running') FROM step s, run u WHERE s.step_id = r.step_id AND u.run_id = s.run_id)
+      AND (SELECT may_be_leased(s.state, s.kind, u.state, u.paused_at) FROM step s, run u WHERE s.step_id = r.step_id AND u.run_id = s.run_id)
     ORDER BY r.offered_at LIMIT p_limit) x
   LIMIT p_limit
 $$;
@@ -1652,6 +1821,20 @@ BEGIN
   DELETE FROM timer x WHERE x.timer_id = t.timer_id;
 END $$;
 
+-- purpose: a probe is due: the step may be leased by whoever has its workflow, to ask what became of its operations
+-- transition: none (lease moves it)
+-- fenced by: the step being unknown, in the version that the timer names
+-- locks: the step (skipped when locked: the timer stays due)
+CREATE FUNCTION fire_probe(t timer) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+BEGIN
+  SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN RETURN '{}'; END IF;
+  DELETE FROM timer x WHERE x.timer_id = t.timer_id;
+  RETURN CASE WHEN s.state = 'unknown' AND s.version = t.version THEN ARRAY[s.step_id] ELSE '{}' END;
+END $$;
+
 -- purpose: a step's retry delay is over
 -- transition: step retry_wait -> ready
 -- fenced by: the version at which the delay was set
@@ -1685,7 +1868,7 @@ BEGIN
   o_settled := '{}';
   SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN RETURN; END IF;
-  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running') OR s.expires_at > clock()) THEN
+  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running', 'unknown', 'reconciling') OR s.expires_at > clock()) THEN
     -- it runs: its attempt ends at this deadline, and may leave it in a state that has to end; or it was reopened with a new time
     UPDATE timer x SET due_at = greatest(s.expires_at, clock() + interval '1 s') WHERE x.timer_id = t.timer_id;
     RETURN;
@@ -1730,6 +1913,8 @@ BEGIN
     v_fired := v_fired + 1;
     IF t.kind = 'retry' THEN
       v_ready := v_ready || fire_retry(t);
+    ELSIF t.kind = 'probe' THEN
+      v_ready := v_ready || fire_probe(t);
     ELSIF t.kind IN ('start_deadline', 'step_deadline') THEN
       SELECT * INTO d FROM fire_step_deadline(t);
       v_arrivals := v_arrivals || d.o_arrivals;
@@ -1827,19 +2012,21 @@ CREATE FUNCTION get_workflow(p_name text, p_version int) RETURNS TABLE (version 
 $$;
 
 -- purpose: hand back leases at shutdown, or what was leased ahead and can't start soon; it costs no attempt
--- transition: step leased|running -> ready; attempt -> released
+-- transition: step leased|running|reconciling -> ready, or unknown; attempt -> released
 -- fenced by: each step's own fence
 -- locks: steps by id
 CREATE FUNCTION give_back(p_worker uuid, p_steps uuid[], p_fences bigint[], p_why text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_done uuid[];
+  v_aside uuid[];
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  v_aside := set_aside_doubtful(p_worker, p_steps, p_fences, ARRAY(SELECT jsonb_build_object('code', 'E-OP-10', 'what', p_why) FROM unnest(p_steps)), 0);
   WITH u AS (
     UPDATE step s SET state = 'ready', version = s.version + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
-    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running', 'reconciling') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.fence
   ), a AS (
     UPDATE attempt t SET state = 'released', ended_at = v_now WHERE t.step_id = ANY (p_steps) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL
@@ -1849,10 +2036,28 @@ BEGIN
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   PERFORM make_ready(v_done);
+  v_done := v_done || v_aside;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
     RETURN QUERY SELECT unnest(refuse(p_worker, p_steps, p_fences, v_done, 'give_back', 'released'));
   END IF;
   RETURN QUERY SELECT unnest(v_done);
+END $$;
+
+-- purpose: nothing of a step is in doubt any more: it becomes ready, or is cancelled when its run winds down
+-- transition: step unknown|reconciling -> ready|cancelled
+-- fenced by: the proof that the caller presents, and that no doubt is left
+-- locks: the caller holds the step; the run (shared)
+CREATE FUNCTION go_on(s step, p_proof bigint, p_actor text, p_body jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_ends boolean := (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE);
+BEGIN
+  DELETE FROM ready y WHERE y.step_id = s.step_id;
+  DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
+  UPDATE step x SET state = CASE WHEN v_ends THEN 'cancelled' ELSE 'ready' END, doubts = s.doubts, version = x.version + 1, proof = p_proof, updated_at = clock() WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id RETURNING * INTO s;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
+  VALUES (s.tenant_id, s.run_id, s.step_id, CASE WHEN v_ends THEN 'StepCancelled' ELSE 'StepSettled' END, s.version, s.fence, s.updated_at, p_actor, p_body);
+  IF NOT v_ends THEN PERFORM make_ready(ARRAY[s.step_id]); END IF;
+  RETURN s.state;
 END $$;
 
 -- purpose: what a partition of events does not get from its table: row-level security of its own, and the refusal of TRUNCATE
@@ -1882,6 +2087,16 @@ CREATE FUNCTION hold_run(p_run uuid) RETURNS void LANGUAGE plpgsql SET search_pa
 BEGIN
   PERFORM FROM run r WHERE r.run_id = p_run AND r.ended_at IS NULL FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-CONFLICT-01 the run has ended meanwhile'; END IF;
+END $$;
+
+-- purpose: the step that an attempt holds, locked until commit; nothing when the attempt is not its holder any more, which is then on record
+-- transition: none
+-- fenced by: the step's own fence
+-- locks: the step
+CREATE FUNCTION holder_of(p_worker uuid, p_step uuid, p_fence bigint, p_attempted text) RETURNS SETOF step LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  RETURN QUERY SELECT s.* FROM step s WHERE s.step_id = p_step AND s.fence = p_fence AND s.state IN ('leased', 'running', 'reconciling') FOR NO KEY UPDATE;
+  IF NOT FOUND THEN PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', p_attempted, 'none'); END IF;
 END $$;
 
 -- purpose: in words, what used up a step's attempts
@@ -1983,7 +2198,7 @@ $$;
 -- fenced by: nothing; lease decides
 -- locks: none
 CREATE FUNCTION is_leasable(r ready) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND u.paused_at IS NULL AND u.state IN ('created', 'running'))
+  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND may_be_leased(s.state, s.kind, u.state, u.paused_at))
     AND EXISTS (SELECT FROM worker w WHERE is_alive(w) AND r.queue = ANY (w.queues) AND (w.tenants IS NULL OR r.tenant_id = ANY (w.tenants)) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
 $$;
 
@@ -2031,7 +2246,7 @@ BEGIN
 END $$;
 
 -- purpose: lease as many of the offered steps as are still ready; what does not come back is a duplicate or stale
--- transition: step ready -> leased, its fence rises by one; a new attempt
+-- transition: step ready -> leased, unknown -> reconciling, its fence rises by one; a new attempt
 -- fenced by: nothing yet: it issues the fence
 -- locks: steps by id (skipping locked ones), then runs, then tasks
 CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_definitions text[], p_queues text[], p_steps uuid[], p_ttl_ms bigint, p_starting int) RETURNS SETOF leased
@@ -2046,10 +2261,10 @@ BEGIN
   SELECT array_agg(c.step_id ORDER BY array_position(p_steps, c.step_id)), array_agg(DISTINCT c.run_id) FILTER (WHERE c.run_state = 'created'), array_agg(c.step_id ORDER BY c.step_id) FILTER (WHERE c.losses > 1) INTO v_got, v_new_runs, v_suspects FROM (
     SELECT s.step_id, s.run_id, s.losses, (SELECT r.state FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) AS run_state
     FROM step s
-    WHERE s.step_id = ANY (p_steps) AND s.state = 'ready' AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
+    WHERE s.step_id = ANY (p_steps) AND (s.state = 'ready' OR s.state = 'unknown' AND EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)) AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
       -- an offer is a message, and proves nothing: the worker gets only what it can run
       AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
-      AND (SELECT r.state IN ('created', 'running') AND r.paused_at IS NULL FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
+      AND (SELECT may_be_leased(s.state, s.kind, r.state, r.paused_at) FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
     ORDER BY s.step_id FOR NO KEY UPDATE OF s SKIP LOCKED) c;
   IF v_got IS NULL THEN RETURN; END IF;
   v_now := clock();
@@ -2065,20 +2280,20 @@ BEGIN
   DELETE FROM ready r WHERE r.step_id = ANY (v_got);
   IF v_new_runs IS NOT NULL THEN PERFORM start_runs(v_new_runs); END IF;
   RETURN QUERY WITH u AS (
-    UPDATE step s SET state = 'leased', version = s.version + 1, fence = s.fence + 1, updated_at = v_now
+    UPDATE step s SET state = CASE s.state WHEN 'ready' THEN 'leased' ELSE 'reconciling' END, version = s.version + 1, fence = s.fence + 1, updated_at = v_now
     WHERE s.step_id = ANY (v_got)
     RETURNING s.*, (array_position(v_got, s.step_id) <= p_starting OR s.losses > 0) AS begins
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor)
-    SELECT u.tenant_id, u.run_id, u.step_id, 'StepLeased', u.version, u.fence, v_now, p_worker::text FROM u
+    SELECT u.tenant_id, u.run_id, u.step_id, CASE u.state WHEN 'leased' THEN 'StepLeased' ELSE 'StepProbed' END, u.version, u.fence, v_now, p_worker::text FROM u
   ), a AS (
     -- what begins at once is known to have begun: if its worker dies, that is a loss that counts. The rest was only handed out.
     INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until)
     SELECT u.tenant_id, u.step_id, u.run_id, p_worker, u.fence, u.attempts + 1, 'granted', v_now, CASE WHEN u.begins THEN v_now END,
-           CASE WHEN u.begins THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
+           CASE WHEN u.begins AND u.state = 'leased' THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
   )
-  SELECT 'granted', u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
-         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
+  SELECT CASE u.state WHEN 'leased' THEN 'granted' ELSE 'probe' END, u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
+         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, CASE u.state WHEN 'leased' THEN least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint END, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
          CASE WHEN u.sources IS NOT NULL THEN (
            SELECT jsonb_agg((SELECT jsonb_build_object('b', x.body, 'h', encode(x.blob, 'hex')) FROM result x WHERE x.step_id = o.id AND x.tenant_id = u.tenant_id) ORDER BY o.n)
            FROM unnest(u.sources) WITH ORDINALITY o(id, n)) END
@@ -2194,7 +2409,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- purpose: put steps that just became ready where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
+-- purpose: put steps that just became ready, or are due to be probed, where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
 -- transition: none (the caller made them ready)
 -- fenced by: the caller
 -- locks: none beyond the rows it inserts
@@ -2204,8 +2419,8 @@ DECLARE
 BEGIN
   IF p_steps IS NULL OR p_steps = '{}' THEN RETURN; END IF;
   WITH s AS MATERIALIZED (
-    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, s.start_within_ms, s.expires_at
-    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state = 'ready'
+    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, CASE WHEN s.state = 'ready' THEN s.start_within_ms END AS start_within_ms, CASE WHEN s.state = 'ready' THEN s.expires_at END AS expires_at
+    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('ready', 'unknown')
   ), q AS MATERIALIZED (
     -- one in 64 looks at the window itself; the others only at whether a backlog waits
     SELECT x.queue, queue_has_room(x.queue, x.sample) AS room FROM (SELECT s.queue, bool_or(get_byte(uuid_send(s.step_id), 14) % 64 = 0) AS sample FROM s GROUP BY s.queue) x
@@ -2243,6 +2458,14 @@ BEGIN
   UPDATE result r SET late = true WHERE r.step_id = ANY (v_late) AND NOT r.late;
 END $$;
 
+-- purpose: whether a step may be leased while its run is in such a state: a probe, and what undoes, also while the run winds down
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION may_be_leased(p_state text, p_kind text, p_run_state text, p_paused timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+  SELECT p_run_state IN ('created', 'running') AND (p_paused IS NULL OR p_state = 'unknown') OR p_run_state = 'cancelling' AND (p_state = 'unknown' OR p_kind = 'undo')
+$$;
+
 -- purpose: joins of live runs whose counts are not those of their branches, among the next ones that have waited for so long; one snapshot sees both, so it takes no locks
 -- transition: none
 -- fenced by: nothing: recount_barrier looks again, under locks
@@ -2263,7 +2486,7 @@ CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int,
       ELSE ((c.b).succeeded, (c.b).failed, (c.b).skipped) <> (c.ok, c.bad, c.skipped) END)
 $$;
 
--- purpose: what should be due for a run and is not: retries, expansions, deadlines of steps, joins and the task
+-- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, joins and the task
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -2272,6 +2495,9 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     SELECT s.tenant_id, 'retry' AS kind, s.step_id AS target_id, coalesce((SELECT e.at + (e.body->>'delay_ms')::bigint * interval '1 ms' FROM event e
       WHERE e.run_id = p_run AND e.step_id = s.step_id AND e.kind = 'StepRetryScheduled' AND e.version = s.version LIMIT 1), clock()) AS due_at, s.version
     FROM step s WHERE s.run_id = p_run AND s.state = 'retry_wait'
+    UNION ALL
+    SELECT s.tenant_id, 'probe', s.step_id, clock(), s.version FROM step s WHERE s.run_id = p_run AND s.state = 'unknown' AND NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)
+      AND EXISTS (SELECT FROM operation o WHERE o.step_id = s.step_id AND o.state = 'unknown' AND o.unknown_since > clock() - interval '1 day')
     UNION ALL
     -- branches are inserted in order of their index, so the highest tells how far it came; without a join it has not begun
     SELECT s.tenant_id, 'expand', s.step_id, clock(), x.next FROM step s,
@@ -2286,7 +2512,7 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     UNION ALL
     SELECT t.tenant_id, 'task_deadline', t.task_id, t.deadline_at, NULL FROM run r, task t WHERE r.run_id = p_run AND r.state IN ('created', 'running') AND t.task_id = r.task_id AND t.run_id = p_run AND t.ended_at IS NULL AND t.deadline_at IS NOT NULL
   )
-  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind <> 'retry' OR t.version = w.version))
+  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind NOT IN ('retry', 'probe') OR t.version = w.version))
 $$;
 
 -- purpose: how many arrivals a share of so many branches is, rounded up
@@ -2318,6 +2544,19 @@ CREATE FUNCTION nodes_of(p_steps uuid[]) RETURNS TABLE (step_id uuid, node text)
   SELECT s.step_id, s.node FROM step s WHERE s.step_id = ANY (p_steps)
 $$;
 
+-- purpose: an operation that undoes another is confirmed: the other is compensated, in the same transaction
+-- transition: operation confirmed -> compensated
+-- fenced by: the confirmation of what undoes it
+-- locks: the operation that is undone (the caller holds the one that undoes it)
+CREATE FUNCTION note_compensated(c operation) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  o operation;
+BEGIN
+  IF c.compensates IS NULL OR c.state <> 'confirmed' THEN RETURN; END IF;
+  UPDATE operation x SET state = 'compensated', version = x.version + 1, proof = -4, updated_at = clock() WHERE x.operation_id = c.compensates AND x.tenant_id = c.tenant_id AND x.state = 'confirmed' RETURNING * INTO o;
+  IF FOUND THEN PERFORM note_operation(o, 'OperationCompensated', NULL, 'engine', jsonb_build_object('by', c.operation_id)); END IF;
+END $$;
+
 -- purpose: how long steps of a node take, smoothed; sizes what is leased ahead and how many steps an offer names
 -- transition: none
 -- fenced by: nothing: losing it costs nothing
@@ -2326,6 +2565,15 @@ CREATE FUNCTION note_durations(p_workflows text[], p_versions int[], p_nodes tex
   INSERT INTO node_stat AS n (workflow, version, node, mean_ms, samples)
   SELECT x.w, x.v, x.n, x.m, x.s FROM unnest(p_workflows, p_versions, p_nodes, p_means_ms, p_samples) x(w, v, n, m, s) ORDER BY 1, 2, 3
   ON CONFLICT (workflow, version, node) DO UPDATE SET mean_ms = (n.mean_ms * 3 + excluded.mean_ms) / 4, samples = n.samples + excluded.samples, updated_at = clock()
+$$;
+
+-- purpose: the event of what happened to an operation
+-- transition: none
+-- fenced by: the caller; a fence that is given is checked by the event table
+-- locks: none
+CREATE FUNCTION note_operation(o operation, p_kind text, p_fence bigint, p_actor text, p_body jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
+  VALUES (o.tenant_id, o.run_id, o.step_id, p_kind, o.version, p_fence, o.updated_at, p_actor, jsonb_build_object('operation', o.operation_id) || coalesce(jsonb_strip_nulls(p_body), '{}'))
 $$;
 
 -- purpose: parked messages that a bulk redrive has sent; those that the relay had parked go back into the outbox here. NULL: another worker has the job
@@ -2402,6 +2650,163 @@ BEGIN
   RETURN cardinality(v_ids);
 END $$;
 
+-- purpose: the last look before a request leaves, and its record: committed first, sent then
+-- transition: operation prepared -> dispatched, or unknown
+-- fenced by: the step's own fence; the run must still want it
+-- locks: the step, the operation, then the run (shared: a cancel comes before or after, never between)
+CREATE FUNCTION op_dispatch(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid) RETURNS TABLE (outcome text, sends int, lands_until timestamptz, now timestamptz) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz;
+  s step;
+  o operation;
+  v_run text;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_dispatch');
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'stale', 0, NULL::timestamptz, clock();
+    RETURN;
+  END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
+  IF o.state IS DISTINCT FROM 'prepared' THEN
+    RETURN QUERY SELECT 'busy', 0, NULL::timestamptz, clock();
+    RETURN;
+  END IF;
+  SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
+  IF v_run NOT IN ('created', 'running') AND NOT (s.kind = 'undo' AND v_run = 'cancelling') THEN
+    RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz, clock();
+    RETURN;
+  END IF;
+  v_now := clock();
+  IF o.sends > 0 AND o.settled_by IS NULL AND coalesce(o.key_until < v_now, true) AND NOT coalesce(o.lands_until < v_now, false) THEN
+    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = s.fence, fence = s.fence, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+    PERFORM note_operation(o, 'OperationUnknown', p_fence, NULL, jsonb_build_object('why', 'the key it was sent with is no longer kept'));
+    RETURN QUERY SELECT 'key_over', o.sends::int, o.lands_until, v_now;
+    RETURN;
+  END IF;
+  UPDATE operation x SET state = 'dispatched', version = x.version + 1, proof = s.fence, fence = s.fence, sends = x.sends + 1, dispatched_at = v_now, updated_at = v_now, error = NULL, settled_by = NULL,
+    key_until = CASE WHEN x.sends = 0 THEN v_now + x.keeps_key_ms * interval '1 ms' ELSE x.key_until END, lands_until = v_now + x.lands_within_ms * interval '1 ms', unknown_since = NULL
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+  PERFORM note_operation(o, 'OperationDispatched', p_fence, NULL, jsonb_build_object('sends', o.sends));
+  RETURN QUERY SELECT 'dispatched', o.sends::int, o.lands_until, v_now;
+END $$;
+
+-- purpose: decide on an effect: its row is durable before anything leaves; whoever asks for the same again gets what is there
+-- transition: operation -> prepared (born), not_done -> prepared
+-- fenced by: the step's own fence
+-- locks: the step, then the operation
+CREATE FUNCTION op_prepare(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_scope text, p_kind text, p_key text, p_payload jsonb, p_blob bytea, p_hash bytea,
+  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_compensates uuid)
+RETURNS TABLE (outcome text, operation_id uuid, request_key text, state text, receipt jsonb, error jsonb, hash bytea) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz;
+  s step;
+  o operation;
+  v_task uuid;
+  v_scope uuid;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_prepare');
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'stale', NULL::uuid, NULL, NULL, NULL::jsonb, NULL::jsonb, NULL::bytea;
+    RETURN;
+  END IF;
+  v_now := clock();
+  SELECT r.task_id INTO v_task FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
+  v_scope := CASE p_scope WHEN 'tenant' THEN s.tenant_id ELSE v_task END;
+  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, compensates, created_at, updated_at)
+  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_compensates, v_now, v_now)
+  ON CONFLICT (scope_id, kind, key, tenant_id) DO NOTHING RETURNING * INTO o;
+  IF FOUND THEN
+    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('kind', o.kind, 'key', o.key, 'hash', encode(o.payload_hash, 'hex'), 'compensates', o.compensates));
+    RETURN QUERY SELECT 'prepared', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
+    RETURN;
+  END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.scope_id = v_scope AND x.kind = p_kind AND x.key = p_key AND x.tenant_id = s.tenant_id FOR NO KEY UPDATE;
+  IF o.payload_hash <> p_hash THEN
+    RETURN QUERY SELECT 'conflict', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
+    RETURN;
+  END IF;
+  IF o.state IN ('prepared', 'not_done') AND (o.step_id, o.fence) IS DISTINCT FROM (s.step_id, s.fence) THEN
+    -- whoever holds the step that asks for it now answers for it, unless another one does at this moment
+    IF o.step_id <> s.step_id AND EXISTS (SELECT FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = o.tenant_id AND x.fence = o.fence AND x.state IN ('leased', 'running')) THEN
+      RETURN QUERY SELECT 'busy', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
+      RETURN;
+    END IF;
+    UPDATE operation x SET run_id = s.run_id, step_id = s.step_id, fence = s.fence, updated_at = v_now,
+      state = 'prepared', version = x.version + (x.state = 'not_done')::int, proof = s.fence
+    WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('taken_over', true));
+  END IF;
+  RETURN QUERY SELECT CASE WHEN o.state = 'prepared' THEN 'prepared' WHEN o.state IN ('dispatched', 'unknown') THEN 'busy' ELSE 'settled' END,
+    o.operation_id, o.request_key, o.state, o.receipt, o.error, o.payload_hash;
+END $$;
+
+-- purpose: what the outside system said about an operation of unknown fate; only what is conclusive moves it
+-- transition: operation unknown -> confirmed|prepared|not_done
+-- fenced by: the step's own fence
+-- locks: the step, the operation, then the run (shared)
+CREATE FUNCTION op_probed(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_verdict text, p_receipt jsonb, p_provider_id text, p_detail jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  v_state text;
+  v_wanted boolean;
+  s step;
+  o operation;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_probed');
+  IF NOT FOUND THEN RETURN 'stale'; END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
+  IF o.state IS DISTINCT FROM 'unknown' THEN RETURN coalesce(o.state, 'gone'); END IF;
+  v_now := clock();
+  v_wanted := (SELECT r.state IN ('created', 'running') OR s.kind = 'undo' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE);
+  -- not found proves nothing while the request may still land; the same key makes sending it again harmless
+  v_state := CASE WHEN p_verdict = 'done' THEN 'confirmed'
+    WHEN p_verdict = 'not_done' AND v_wanted AND coalesce(o.key_until > v_now + interval '1 s', false) THEN 'prepared'
+    WHEN p_verdict = 'not_done' AND o.lands_until < v_now THEN CASE WHEN v_wanted THEN 'prepared' ELSE 'not_done' END
+    ELSE 'unknown' END;
+  PERFORM add_probe(o, format('worker %s', p_worker), p_verdict, v_state <> 'unknown', p_detail);
+  IF v_state = 'unknown' THEN RETURN v_state; END IF;
+  UPDATE operation x SET state = v_state, version = x.version + 1, proof = s.fence, updated_at = v_now, receipt = p_receipt, provider_id = coalesce(p_provider_id, x.provider_id),
+    confirmed_at = CASE WHEN v_state = 'confirmed' THEN v_now END, unknown_since = NULL
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+  PERFORM note_operation(o, operation_event(v_state), p_fence, NULL, jsonb_build_object('verdict', p_verdict, 'probes', o.probes));
+  PERFORM note_compensated(o);
+  RETURN o.state;
+END $$;
+
+-- purpose: what the holder learned of a request that it sent: a receipt, a refusal, that it never left, or nothing
+-- transition: operation dispatched -> confirmed|refused|prepared|unknown; with the last doubt gone its step may settle again
+-- fenced by: the step's own fence; a stale receipt changes nothing and is kept beside the operation
+-- locks: the step, then the operation, then what it compensates
+CREATE FUNCTION op_settle(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_state text, p_receipt jsonb, p_provider_id text, p_error jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  s step;
+  o operation;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_settle');
+  IF NOT FOUND THEN
+    SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.step_id = p_step FOR NO KEY UPDATE;
+    IF o.state = 'unknown' THEN PERFORM add_probe(o, format('worker %s, too late', p_worker), CASE p_state WHEN 'confirmed' THEN 'done' ELSE 'cant_tell' END, false, jsonb_strip_nulls(jsonb_build_object('receipt', p_receipt, 'provider_id', p_provider_id, 'error', p_error))); END IF;
+    RETURN 'stale';
+  END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
+  IF o.state IS DISTINCT FROM 'dispatched' THEN RETURN coalesce(o.state, 'gone'); END IF;
+  v_now := clock();
+  UPDATE operation x SET state = p_state, version = x.version + 1, proof = s.fence, updated_at = v_now, receipt = p_receipt, provider_id = p_provider_id, error = p_error,
+    sends = x.sends - (p_state = 'prepared')::int, confirmed_at = CASE WHEN p_state = 'confirmed' THEN v_now END, verified_at = CASE WHEN p_state = 'confirmed' THEN v_now END,
+    unknown_since = CASE WHEN p_state = 'unknown' THEN v_now END
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  IF p_state <> 'unknown' THEN UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id; END IF;
+  PERFORM note_operation(o, operation_event(p_state), p_fence, NULL, jsonb_build_object('error', p_error));
+  PERFORM note_compensated(o);
+  RETURN o.state;
+END $$;
+
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
 -- transition: barrier waiting -> released; the step it holds pending -> ready; what the held branches still waited for pending -> skipped
 -- fenced by: the release row's primary key
@@ -2449,6 +2854,25 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (s.tenant_id, s.run_id, s.step_id, 'FanOpened', s.version);
   PERFORM ask_to_expand(s);
 END $$;
+
+-- purpose: the name of the event that says that an operation has reached a state
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION operation_event(p_state text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'Operation' || replace(initcap(replace(p_state, '_', ' ')), ' ', '')
+$$;
+
+-- purpose: what a probe asks after: the operations of a step whose fate nobody knows
+-- transition: none
+-- fenced by: the step's own fence
+-- locks: none
+CREATE FUNCTION ops_in_doubt(p_step uuid, p_fence bigint) RETURNS TABLE (operation_id uuid, kind text, request_key text, payload jsonb, payload_blob bytea, sends int, probes int, unknown_ms bigint, lands_in_ms bigint, compensated_receipt jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT o.operation_id, o.kind, o.request_key, o.payload, o.payload_blob, o.sends::int, o.probes::int, ceil(extract(epoch FROM clock() - o.unknown_since) * 1000)::bigint, ceil(extract(epoch FROM o.lands_until - clock()) * 1000)::bigint,
+    (SELECT c.receipt FROM operation c WHERE c.operation_id = o.compensates AND c.tenant_id = o.tenant_id)
+  FROM step s JOIN operation o ON o.step_id = s.step_id AND o.tenant_id = s.tenant_id
+  WHERE s.step_id = p_step AND s.fence = p_fence AND s.state IN ('leased', 'running', 'reconciling') AND o.state = 'unknown' ORDER BY o.operation_id
+$$;
 
 -- purpose: how many messages wait to be published and how old the oldest is
 -- transition: none
@@ -2561,6 +2985,26 @@ CREATE FUNCTION post(p_messages jsonb) RETURNS void LANGUAGE sql SET search_path
   FROM jsonb_to_recordset(p_messages) AS x(tenant_id uuid, topic text, key text, type text, correlation_id text, causation_id text, body text)
 $$;
 
+-- purpose: a person wants the outside system to be asked now, not at the next due time
+-- transition: none
+-- fenced by: nothing; a probe is a lease as any other
+-- locks: the step, the audit chain last
+CREATE FUNCTION probe_operation(p_tenant uuid, p_operation uuid, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+  o operation;
+BEGIN
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
+  SELECT x.* INTO s FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF o.state = 'unknown' AND s.state = 'unknown' THEN
+    DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
+    IF NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) THEN PERFORM make_ready(ARRAY[s.step_id]); END IF;
+    INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'operation.reconcile', p_operation::text, '{}');
+  END IF;
+  RETURN o.state;
+END $$;
+
 -- purpose: store values too large for a row, named by their content; storing the same twice is one row
 -- transition: none
 -- fenced by: nothing: a blob means nothing until a fenced row names it
@@ -2599,7 +3043,7 @@ CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb
 $$;
 
 -- purpose: take back leases that expired, by the database's clock; a loss counts when the step had begun
--- transition: step leased|running -> ready, or failed when its attempts are used up; attempt -> lost
+-- transition: step leased|running|reconciling -> ready, failed when its attempts are used up, or unknown when it had sent something; attempt -> lost
 -- fenced by: the attempt's expiry, checked again under the step's lock
 -- locks: steps by id (skipping locked ones), then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION reap(p_limit int) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -2624,12 +3068,18 @@ BEGIN
   SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (
     SELECT a.worker_id, max((SELECT n.losses FROM step n WHERE n.step_id = a.step_id AND n.tenant_id = a.tenant_id)) AS losses FROM attempt a
     WHERE a.step_id = ANY (v_ids) AND a.ended_at IS NULL AND a.started_at IS NOT NULL GROUP BY a.worker_id) x WHERE x.losses > 1;
-  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
-    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
+  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running', 'reconciling') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
+    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = s.state <> 'reconciling' AND s.doubts = 0 AND a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
       error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;
-    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR coalesce(s.expires_at <= clock(), false);
+    IF s.doubts > 0 THEN
+      PERFORM doubt_step(s, -1, 'reaper', 0, jsonb_build_object('worker', t.worker_id, 'error', t.error));
+      step_id := s.step_id; state := 'unknown';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR (s.state <> 'reconciling' AND coalesce(s.expires_at <= clock(), false));
     UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'ready' END, version = x.version + 1, proof = -1, updated_at = clock(),
       attempts = x.attempts + t.counted::int, losses = least(x.losses + 1, 30000) WHERE x.step_id = s.step_id RETURNING * INTO s;
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, actor, body)
@@ -2687,7 +3137,7 @@ BEGIN
     v_ready := v_ready || x.step_id;
     RETURN QUERY SELECT 'ready', x.step_id, 'a ready step that no worker can find';
   END LOOP;
-  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state <> 'ready' LOOP
+  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state NOT IN ('ready', 'unknown') LOOP
     IF p_apply THEN DELETE FROM ready y WHERE y.step_id = x.step_id; END IF;
     RETURN QUERY SELECT 'ready', x.step_id, format('offered, though it is %s', x.state);
   END LOOP;
@@ -2699,8 +3149,8 @@ BEGIN
   END LOOP;
   FOR x IN
     SELECT t.timer_id, t.kind, t.target_id FROM timer t WHERE t.target_id IN (SELECT s.step_id FROM step s WHERE s.run_id = p_run)
-      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting'
-        ELSE s.state IN ('pending', 'ready', 'leased', 'running', 'retry_wait') END)
+      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting' WHEN 'probe' THEN s.state = 'unknown' AND s.version = t.version
+        ELSE s.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped') END)
     UNION ALL SELECT t.timer_id, t.kind, t.target_id FROM timer t, barrier b WHERE b.run_id = p_run AND t.target_id = b.barrier_id AND b.state <> 'waiting'
   LOOP
     IF p_apply THEN DELETE FROM timer t WHERE t.timer_id = x.timer_id; END IF;
@@ -2897,6 +3347,7 @@ DECLARE
 BEGIN
   DELETE FROM blob b WHERE b.sha256 = ANY (p_blobs) AND b.created_at < clock() - interval '1 day'
     AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
+    AND NOT EXISTS (SELECT FROM operation x WHERE x.payload_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id);
   GET DIAGNOSTICS v_n = ROW_COUNT;
@@ -2935,6 +3386,7 @@ DECLARE
   v_runs uuid[] := ARRAY(SELECT r.run_id FROM run r WHERE r.task_id = ANY (v_tasks));
   v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
   v_barriers uuid[] := ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = ANY (v_runs));
+  v_operations uuid[];
 BEGIN
   IF v_tasks = '{}' THEN RETURN 0; END IF;
   DELETE FROM timer x WHERE x.target_id = ANY (v_steps || v_barriers || v_tasks);
@@ -2945,6 +3397,8 @@ BEGIN
   -- what only ever grows goes after what it belongs to: until then its guard refuses
   DELETE FROM barrier_release x WHERE x.barrier_id = ANY (v_barriers);
   DELETE FROM run x WHERE x.run_id = ANY (v_runs);
+  WITH o AS (DELETE FROM operation x WHERE x.task_id = ANY (v_tasks) RETURNING x.operation_id) SELECT array_agg(o.operation_id) INTO v_operations FROM o;
+  DELETE FROM operation_probe x WHERE x.operation_id = ANY (v_operations);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
   RETURN cardinality(v_tasks);
@@ -2958,6 +3412,7 @@ CREATE FUNCTION remove_orphans(p_limit int) RETURNS int LANGUAGE sql SET search_
   SELECT remove_blobs(ARRAY(
     SELECT b.sha256 FROM blob b WHERE b.created_at < (SELECT clock()) - interval '1 day'
       AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
+      AND NOT EXISTS (SELECT FROM operation x WHERE x.payload_blob = b.sha256 AND x.tenant_id = b.tenant_id)
       AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
       AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     LIMIT p_limit))
@@ -2979,9 +3434,11 @@ BEGIN
   v_blobs := ARRAY(
     SELECT x.blob FROM result x WHERE x.step_id = ANY (v_steps) AND x.blob IS NOT NULL
     UNION SELECT x.input_blob FROM step x WHERE x.step_id = ANY (v_steps) AND x.input_blob IS NOT NULL
+    UNION SELECT x.payload_blob FROM operation x WHERE x.task_id = ANY (v_tasks) AND x.payload_blob IS NOT NULL
     UNION SELECT x.input_blob FROM task x WHERE x.task_id = ANY (v_tasks) AND x.input_blob IS NOT NULL);
   DELETE FROM result x WHERE x.step_id = ANY (v_steps);
   UPDATE step x SET input = NULL, input_blob = NULL WHERE x.step_id = ANY (v_steps) AND (x.input IS NOT NULL OR x.input_blob IS NOT NULL);
+  UPDATE operation x SET payload = NULL, payload_blob = NULL, receipt = NULL WHERE x.task_id = ANY (v_tasks);
   UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
@@ -3017,7 +3474,7 @@ DECLARE
   v_lost uuid[];
 BEGIN
   SELECT array_agg(x.step_id) INTO v_held FROM (
-    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running', 'reconciling') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED) x;
   v_now := clock();
   WITH u AS (
@@ -3032,12 +3489,12 @@ BEGIN
     lease_until = greatest(t.lease_until, least(v_now + greatest((SELECT s.lease_ms FROM step s WHERE s.step_id = t.step_id), p_ttl_ms) * interval '1 ms', t.deadline_at + interval '2 s'))
   WHERE t.step_id = ANY (v_held) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL;
   -- a heartbeat of an attempt that was taken away is a stale write as any other; one that crosses with the attempt's own end is not
-  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running'))
+  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running', 'reconciling'))
     AND NOT EXISTS (SELECT FROM attempt t WHERE t.step_id = s.step_id AND t.fence = p_fences[array_position(p_steps, s.step_id)] AND t.worker_id = p_worker AND t.state IN ('succeeded', 'failed', 'released')));
   IF v_lost <> '{}' THEN PERFORM refuse(p_worker, v_lost, ARRAY(SELECT p_fences[array_position(p_steps, u)] FROM unnest(v_lost) u), '{}', 'renew', 'none'); END IF;
   RETURN QUERY SELECT s.step_id,
-    CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running') THEN 'lost'
-         WHEN (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
+    CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running', 'reconciling') THEN 'lost'
+         WHEN s.state <> 'reconciling' AND s.kind <> 'undo' AND (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
          WHEN s.step_id = ANY (v_held) THEN 'ok' ELSE 'busy' END
   FROM step s WHERE s.step_id = ANY (p_steps);
 END $$;
@@ -3187,6 +3644,25 @@ CREATE FUNCTION same_values(p_tenant uuid, p_steps uuid[], p_before uuid[]) RETU
   SELECT array_agg((SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.now AND r.tenant_id = p_tenant) IS NOT DISTINCT FROM (SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.before AND r.tenant_id = p_tenant) ORDER BY u.n)
   FROM unnest(p_steps, p_before) WITH ORDINALITY u(now, before, n)
 $$;
+
+-- purpose: of steps that their holder hands in unfinished, those that have sent something of unknown fate wait for a probe instead
+-- transition: step leased|running|reconciling -> unknown; attempt -> failed (it does not count), or released
+-- fenced by: each step's own fence
+-- locks: the caller holds the steps; their operations
+CREATE FUNCTION set_aside_doubtful(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_delay_ms bigint) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+  v_aside uuid[] := '{}';
+  i int;
+BEGIN
+  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (p_steps) AND x.doubts > 0 ORDER BY x.step_id LOOP
+    i := array_position(p_steps, s.step_id);
+    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running', 'reconciling');
+    PERFORM end_in_doubt(p_worker, s.step_id, s.fence, p_errors[i], p_delay_ms);
+    v_aside := v_aside || s.step_id;
+  END LOOP;
+  RETURN v_aside;
+END $$;
 
 -- purpose: count down what is open of each run, once for each time it is named
 -- transition: those of conclude
@@ -3448,6 +3924,7 @@ DECLARE
   v_ids uuid[];
   v_idle text[] := ARRAY['pending', 'ready', 'retry_wait', 'waiting'];
   v_held text[] := ARRAY['leased', 'running'];
+  v_doubtful text[] := ARRAY['unknown', 'reconciling'];
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_run::text, 0)) THEN RETURN 'taken'; END IF;
   SELECT * INTO r FROM run x WHERE x.run_id = p_run AND x.state = 'cancelling';
@@ -3464,12 +3941,12 @@ BEGIN
   -- then what is left: rows that were locked were passed over, and what runs may have become ready again
   v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) LIMIT p_limit);
   IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
   -- its barriers before it: a join's deadline may fire at this moment, and takes them in this order
   PERFORM FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
   PERFORM end_run(p_run);
   RETURN 'ended';
 END $$;
@@ -3495,6 +3972,41 @@ BEGIN
     )
     SELECT s.ord, s.outcome, s.task_id, s.run_id, s.state FROM s;
   END IF;
+END $$;
+
+-- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
+-- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
+-- fenced by: the operation being unknown
+-- locks: the step, the operation, then the run (shared), the audit chain last
+CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  v_state text;
+  s step;
+  o operation;
+BEGIN
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
+  SELECT x.* INTO s FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF o.state <> 'unknown' THEN RETURN o.state; END IF;
+  v_now := clock();
+  v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
+  PERFORM add_probe(o, p_actor, CASE WHEN p_done THEN 'done' ELSE 'not_done' END, true, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  UPDATE operation x SET state = v_state, version = x.version + 1, proof = -3, settled_by = p_actor, updated_at = v_now, receipt = CASE WHEN p_done THEN p_receipt END,
+    confirmed_at = CASE WHEN p_done THEN v_now END, unknown_since = NULL
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  PERFORM note_operation(o, operation_event(v_state), NULL, p_actor, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  PERFORM note_compensated(o);
+  IF s.state = 'unknown' AND s.doubts = 1 THEN
+    s.doubts := 0;
+    PERFORM go_on(s, 0, p_actor, jsonb_build_object('operation', o.operation_id));
+  ELSE
+    -- a probe holds the step at this moment, or it has more in doubt
+    UPDATE step x SET doubts = x.doubts - 1, proof = CASE WHEN x.state = 'unknown' THEN 0 ELSE -3 END WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+  END IF;
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, CASE WHEN p_done THEN 'operation.mark_done' ELSE 'operation.mark_not_done' END, p_operation::text, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  RETURN o.state;
 END $$;
 
 -- purpose: a tenant's id by its name
@@ -3653,10 +4165,12 @@ BEGIN
   IF NEW.state <> OLD.state AND NOT (CASE OLD.state
       WHEN 'pending' THEN NEW.state IN ('ready', 'waiting', 'skipped', 'failed', 'cancelled')
       WHEN 'ready' THEN NEW.state IN ('leased', 'failed', 'cancelled')
-      WHEN 'leased' THEN NEW.state IN ('running', 'succeeded', 'retry_wait', 'failed', 'ready', 'cancelled')
-      WHEN 'running' THEN NEW.state IN ('succeeded', 'retry_wait', 'failed', 'ready', 'cancelled')
+      WHEN 'leased' THEN NEW.state IN ('running', 'succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
+      WHEN 'running' THEN NEW.state IN ('succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
       WHEN 'waiting' THEN NEW.state IN ('succeeded', 'cancelled')
       WHEN 'retry_wait' THEN NEW.state IN ('ready', 'failed', 'cancelled')
+      WHEN 'unknown' THEN NEW.state IN ('reconciling', 'ready', 'cancelled')
+      WHEN 'reconciling' THEN NEW.state IN ('unknown', 'ready', 'cancelled')
       WHEN 'failed' THEN NEW.state IN ('ready')
       ELSE false END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a step: %s -> %s', OLD.state, NEW.state);
@@ -3667,14 +4181,15 @@ BEGIN
   IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a step rises by one with each transition';
   END IF;
-  IF NEW.fence <> OLD.fence + (CASE WHEN OLD.state = 'ready' AND NEW.state = 'leased' THEN 1 ELSE 0 END) THEN
+  IF NEW.fence <> OLD.fence + (CASE WHEN (OLD.state, NEW.state) IN (('ready', 'leased'), ('unknown', 'reconciling')) THEN 1 ELSE 0 END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the fence of a step rises by one with each lease, and only then';
   END IF;
-  IF OLD.state IN ('leased', 'running') THEN
+  IF OLD.state IN ('leased', 'running', 'reconciling') THEN
     IF NEW.proof = OLD.fence THEN NULL;
-    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed') AND NOT EXISTS (
+    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed', 'unknown') AND NOT EXISTS (
       SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.fence = OLD.fence AND a.tenant_id = OLD.tenant_id AND a.lease_until >= stanchion.clock()) THEN NULL;
-    ELSIF NEW.proof = -2 AND NEW.state = 'cancelled' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
+    ELSIF NEW.proof = -2 AND NEW.state IN ('cancelled', 'unknown') AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
+    ELSIF NEW.proof = -3 AND NEW.state = OLD.state AND NEW.doubts = OLD.doubts - 1 THEN NULL;  -- a person told what became of an operation, while a probe holds the step
     ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s, the current one is %s', NEW.proof, OLD.fence);
     END IF;
   ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
@@ -3736,17 +4251,79 @@ BEGIN
 END $$;
 CREATE TRIGGER barrier_guard BEFORE INSERT OR UPDATE ON stanchion.barrier FOR EACH ROW EXECUTE FUNCTION stanchion.barrier_guard();
 
+CREATE FUNCTION stanchion.operation_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.state NOT IN ('prepared') THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('a operation is never born %s', NEW.state);
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.state <> OLD.state AND NOT (CASE OLD.state
+      WHEN 'prepared' THEN NEW.state IN ('dispatched', 'refused', 'unknown')
+      WHEN 'dispatched' THEN NEW.state IN ('confirmed', 'prepared', 'refused', 'unknown')
+      WHEN 'confirmed' THEN NEW.state IN ('compensated')
+      WHEN 'unknown' THEN NEW.state IN ('confirmed', 'prepared', 'not_done')
+      WHEN 'not_done' THEN NEW.state IN ('prepared')
+      ELSE false END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a operation: %s -> %s', OLD.state, NEW.state);
+  END IF;
+  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.operation_id IS DISTINCT FROM OLD.operation_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.scope_id IS DISTINCT FROM OLD.scope_id OR NEW.kind IS DISTINCT FROM OLD.kind OR NEW.key IS DISTINCT FROM OLD.key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.request_key IS DISTINCT FROM OLD.request_key OR NEW.reach IS DISTINCT FROM OLD.reach OR NEW.compensates IS DISTINCT FROM OLD.compensates THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a operation never changes';
+  END IF;
+  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of an operation rises by one with each transition';
+  END IF;
+  -- what was decided to be sent never changes; retention may take it away once the task has ended
+  IF (NEW.payload, NEW.payload_blob) IS DISTINCT FROM (OLD.payload, OLD.payload_blob)
+     AND NOT (NEW.payload IS NULL AND NEW.payload_blob IS NULL AND (SELECT t.ended_at IS NOT NULL FROM stanchion.task t WHERE t.task_id = OLD.task_id AND t.tenant_id = OLD.tenant_id)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the payload of an operation is immutable';
+  END IF;
+  IF OLD.state IN ('confirmed', 'refused', 'compensated') AND (coalesce(NEW.receipt, OLD.receipt), NEW.provider_id, NEW.sends) IS DISTINCT FROM (OLD.receipt, OLD.provider_id, OLD.sends) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what is known of an operation is immutable';
+  END IF;
+  IF NEW.state <> OLD.state THEN
+    -- what moved it: its step's holder, the reaper, the canceller, a person or the engine
+    IF NEW.proof > 0 AND EXISTS (
+      SELECT FROM stanchion.step s WHERE s.step_id = NEW.step_id AND s.tenant_id = NEW.tenant_id AND s.fence = NEW.proof AND s.state IN ('leased', 'running', 'reconciling')) THEN NULL;
+    ELSIF NEW.proof = -1 AND NEW.state = 'unknown' AND NOT EXISTS (
+      SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.tenant_id = OLD.tenant_id AND a.ended_at IS NULL AND a.lease_until >= stanchion.clock()) THEN NULL;
+    ELSIF NEW.proof = -2 AND NEW.state = 'unknown' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
+    ELSIF NEW.proof = -3 AND OLD.state = 'unknown' AND coalesce(NEW.settled_by, '') <> '' THEN NULL;
+    ELSIF NEW.proof = -4 AND NEW.state = 'compensated' AND EXISTS (
+      SELECT FROM stanchion.operation c WHERE c.compensates = OLD.operation_id AND c.tenant_id = OLD.tenant_id AND c.state = 'confirmed') THEN NULL;
+    ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('an operation is not moved to %s by a writer with proof %s', NEW.state, NEW.proof);
+    END IF;
+    -- the machine's own verdict that it may be sent again, or never was done, needs what makes it conclusive
+    IF OLD.state = 'unknown' AND NEW.state IN ('prepared', 'not_done') AND NEW.proof > 0
+       AND NOT coalesce(OLD.lands_until < stanchion.clock(), false)
+       AND NOT (NEW.state = 'prepared' AND coalesce(OLD.key_until > stanchion.clock(), false)) THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST006', MESSAGE = 'not found is no proof: a late request may still land, and the key does not hold it back';
+    END IF;
+    IF NEW.state = 'dispatched' AND OLD.sends > 0 AND coalesce(OLD.key_until < stanchion.clock(), true) AND NOT coalesce(OLD.lands_until < stanchion.clock(), false) AND OLD.settled_by IS NULL THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST006', MESSAGE = 'it was sent before, and the key no longer holds a second one back';
+    END IF;
+  END IF;
+  NEW.proof := 0;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER operation_guard BEFORE INSERT OR UPDATE ON stanchion.operation FOR EACH ROW EXECUTE FUNCTION stanchion.operation_guard();
+
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.result REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.event REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.attempt REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
+CREATE TRIGGER fenced AFTER INSERT ON stanchion.operation REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
+
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.event FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.barrier_release FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('barrier');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.refused_write FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
+
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.operation_probe FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('operation');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
 
@@ -3757,6 +4334,8 @@ CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.event FOR EACH STATE
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.barrier_release FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.refused_write FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
+
+CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.operation_probe FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.audit FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
@@ -3849,6 +4428,20 @@ ALTER TABLE stanchion.node_stat FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.node_stat TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY everyone ON stanchion.node_stat FOR SELECT USING (true);
+
+ALTER TABLE stanchion.operation ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.operation FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.operation TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.operation FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.operation_probe ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.operation_probe FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.operation_probe TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.operation_probe FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.outbox ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.outbox FORCE ROW LEVEL SECURITY;
@@ -3972,6 +4565,10 @@ ALTER TABLE stanchion.maintenance_job OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.node_stat OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.operation OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.operation_probe OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.outbox OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.outbox_partition OWNER TO stanchion_owner;
@@ -4028,6 +4625,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.maintenance_job TO stanchion_e
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.node_stat TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.operation TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.operation_probe TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox_partition TO stanchion_engine;
@@ -4062,17 +4663,19 @@ REVOKE UPDATE, DELETE ON stanchion.barrier_release FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.refused_write FROM stanchion_engine;
 
+REVOKE UPDATE, DELETE ON stanchion.operation_probe FROM stanchion_engine;
+
 REVOKE UPDATE, DELETE ON stanchion.audit FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -4163,6 +4766,14 @@ GRANT EXECUTE ON FUNCTION stanchion.end_cancelled TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_early'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.end_early TO stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_in_doubt'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.end_in_doubt TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_probe'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.end_probe TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.expand'::regproc::oid::regprocedure); END $$;
 
@@ -4268,9 +4879,29 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.offe
 
 GRANT EXECUTE ON FUNCTION stanchion.offer_ready TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_dispatch'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_dispatch TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_prepare'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_prepare TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_probed'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_probed TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_settle'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_settle TO stanchion_worker;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.open_barrier'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.open_barrier TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ops_in_doubt'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.ops_in_doubt TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.outbox_lag'::regproc::oid::regprocedure); END $$;
 
@@ -4291,6 +4922,10 @@ GRANT EXECUTE ON FUNCTION stanchion.plan_maintenance TO stanchion_maintenance;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.post'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.post TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.probe_operation'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.probe_operation TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_blobs'::regproc::oid::regprocedure); END $$;
 
@@ -4419,6 +5054,10 @@ GRANT EXECUTE ON FUNCTION stanchion.sweep_run TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_in'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.take_in TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tell_operation'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.tell_operation TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_by_name'::regproc::oid::regprocedure); END $$;
 
