@@ -14,6 +14,7 @@ from stanchion.authority.intake import Intake
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
+from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.queries import Queries
 from stanchion.authority.submission import Submission
@@ -129,6 +130,7 @@ def deps_of(
         outcomes=Outcomes(database, workflows),
         asking=Asking(database),
         inventory=Inventory(database),
+        operations=Operations(database),
         dead_letters=letters,
         redriver=Redriver(letters, producer, hints),
         maintenance=Maintenance(database),
@@ -143,7 +145,14 @@ def deps_of(
 def handlers_of(database: Database, hints: Hints) -> Handlers:
     """The commands, over one set of connections."""
     workflows = Workflows(database)
-    return Handlers(workflows, Submission(database, workflows), Tasks(database, workflows), Queries(database), hints)
+    return Handlers(
+        workflows,
+        Submission(database, workflows),
+        Tasks(database, workflows),
+        Queries(database),
+        Operations(database),
+        hints,
+    )
 
 
 class Connections:

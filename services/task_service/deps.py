@@ -12,6 +12,7 @@ from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
+from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.queries import Queries
 from stanchion.authority.why import Asking
@@ -34,6 +35,7 @@ class Deps:
     outcomes: Outcomes
     asking: Asking
     inventory: Inventory
+    operations: Operations
     dead_letters: DeadLetters
     redriver: Redriver
     maintenance: Maintenance

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from stanchion.authority.keys import Principal
+from stanchion.authority.operations import Operations
 from stanchion.authority.queries import Queries, Row, missing
 from stanchion.authority.submission import Answer, Prepared, Request, Submission, Via, prepare
 from stanchion.authority.tasks import Tasks
@@ -19,7 +20,7 @@ from stanchion.errors import Conflict, NotFound, StanchionError, Unprocessable
 from stanchion.runtime.clock import utc_now
 from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 
-from .bodies import ReopenBody
+from .bodies import NotDoneBody, ReopenBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Handlers:
     submission: Submission
     tasks: Tasks
     queries: Queries
+    operations: Operations
     hints: Hints
 
     def plan(self, principal: Principal, command: SubmitTask, *, via: Via, message_id: str | None = None) -> Prepared:
@@ -125,6 +127,33 @@ class Handlers:
         """Open a join by hand; raises NotFound, and Conflict E-JOIN-22 when only waiting helps."""
         self.tasks.open_barrier(principal.tenant_id, barrier_id, reason=reason, actor=principal.actor)
         self.hints.publish(RELAY)
+
+    def tell_operation(
+        self, principal: Principal, operation_id: UUID, *, done: bool, told: NotDoneBody, receipt: Any = None
+    ) -> str:
+        """What a person says became of an operation; raises NotFound, Conflict E-OP-13."""
+        payload.check_size(payload.size(receipt), limits.INLINE_BYTES, "$.receipt")
+        state = self.operations.tell(
+            principal.tenant_id,
+            operation_id,
+            done=done,
+            reason=told.reason,
+            proof=told.proof,
+            receipt=receipt,
+            actor=principal.actor,
+        )
+        self._wake()
+        return state
+
+    def probe_operation(self, principal: Principal, operation_id: UUID) -> str:
+        """Have the outside system asked; raises NotFound."""
+        state = self.operations.probe(principal.tenant_id, operation_id, actor=principal.actor)
+        self._wake()
+        return state
+
+    def _wake(self) -> None:
+        self.hints.publish(RELAY)
+        self.hints.publish(ORCHESTRATOR)
 
     def drain(self, principal: Principal, worker_id: UUID) -> None:
         """Ask a worker to drain; raises NotFound, and NotAllowed E-AUTH-03 for one that serves other tenants too."""

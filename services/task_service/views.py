@@ -31,6 +31,7 @@ StepId = Annotated[UUID, _shown(ids.STEP), _form(ids.STEP)]
 BarrierId = Annotated[UUID, _shown(BARRIER), _form(BARRIER)]
 WorkerId = Annotated[UUID, _shown(ids.WORKER), _form(ids.WORKER)]
 KeyId = Annotated[UUID, _shown(ids.KEY), _form(ids.KEY)]
+OperationId = Annotated[UUID, _shown(ids.OPERATION), _form(ids.OPERATION)]
 DeadLetterId = Annotated[UUID, _shown(ids.DEAD_LETTER), _form(ids.DEAD_LETTER)]
 
 

@@ -40,6 +40,7 @@ SCOPES: Final[dict[str, str]] = {
     "payload.read": "see inputs, results and the bytes of dead letters",
     "task.cancel": "cancel tasks",
     "task.operate": "pause, resume, retry, reopen steps, open barriers, redrive dead letters",
+    "operation.settle": "say what became of an operation of unknown fate, and have the outside system asked",
     "worker.read": "see the workers that serve one's own tenant, without host and pid",
     "worker.operate": "ask any worker to drain, and see all of them; they serve other tenants too",
     "metrics.read": "read the metrics of processes, which count for all tenants",
@@ -53,7 +54,15 @@ ABOVE_TENANTS: Final = frozenset({"worker.operate", "metrics.read", "tenant.mana
 
 ROLES: Final[dict[str, tuple[str, ...]]] = {
     "viewer": ("task.read", "worker.read"),
-    "operator": ("task.submit", "task.read", "payload.read", "task.cancel", "task.operate", "worker.read"),
+    "operator": (
+        "task.submit",
+        "task.read",
+        "payload.read",
+        "task.cancel",
+        "task.operate",
+        "operation.settle",
+        "worker.read",
+    ),
     "admin": tuple(scope for scope in SCOPES if scope not in ABOVE_TENANTS),
     "platform": tuple(SCOPES),
 }

@@ -21,6 +21,8 @@ WHY: Final[dict[str, WhyInfo]] = {
     "W-WORKER": WhyInfo("Steps are ready, and no worker that was seen lately serves their queue and version.", False),
     "W-UNTAKEN": WhyInfo("Steps are offered again and again, and workers with free slots don't take them.", False),
     "W-STALLED": WhyInfo("The children of a fan-out should long be there: the orchestrator fails on them.", False),
+    "W-UNKNOWN": WhyInfo("An operation was sent and nobody knows whether it was done: it is asked after.", True),
+    "W-TELL": WhyInfo("Nobody but a person can find out whether an operation was done.", False),
     "W-HELD": WhyInfo("Failed children hold a join: it waits until they are reopened, or opened without.", False),
     "W-WINDING": WhyInfo("The run is ending: what has not started is cancelled, what runs gets its grace.", True),
     "W-LOST": WhyInfo("A lease has run out and was not taken back yet; the orchestrator does that.", True),

@@ -32,6 +32,16 @@ TREE: Final = Branch(
         ),
         "step": Branch("steps", {"show": Leaf("stanchion.cli.step:show", "show a step with its attempts")}),
         "why": Leaf("stanchion.cli.why:why", "say why something does not move, for any id"),
+        "op": Branch(
+            "effects outside",
+            {
+                "list": Leaf("stanchion.cli.op:list_operations", "list operations"),
+                "show": Leaf("stanchion.cli.op:show", "show one with all that is known of it"),
+                "reconcile": Leaf("stanchion.cli.op:reconcile", "have the outside system asked now"),
+                "mark-done": Leaf("stanchion.cli.op:mark_done", "say that one of unknown fate was done"),
+                "mark-not-done": Leaf("stanchion.cli.op:mark_not_done", "say that one of unknown fate was not done"),
+            },
+        ),
         "worker": Branch(
             "workers",
             {

@@ -386,9 +386,10 @@ def test_what_was_confirmed_is_never_changed(engine: Engine, outside: Outside, w
     engine.submit(publishing(outside))
     with crew(engine) as worker:
         worker.work(lambda: finished(engine))
-    with pytest.raises(psycopg.Error), engine.admin.transaction():
-        engine.admin.execute("SET LOCAL ROLE stanchion_engine")
+    engine.admin.execute("SET ROLE stanchion_engine")
+    with pytest.raises(psycopg.Error):
         engine.admin.execute(sql)
+    engine.admin.execute("RESET ROLE")
 
 
 def test_an_operation_has_to_be_declared(engine: Engine, outside: Outside) -> None:
