@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from stanchion.workflow.joins import All as All
     from stanchion.workflow.joins import AtLeast as AtLeast
     from stanchion.workflow.joins import First as First
+    from stanchion.workflow.operation import Call as Call
+    from stanchion.workflow.operation import Effect as Effect
+    from stanchion.workflow.operation import NotSent as NotSent
+    from stanchion.workflow.operation import Operation as Operation
+    from stanchion.workflow.operation import Refused as Refused
     from stanchion.workflow.outcomes import Again as Again
     from stanchion.workflow.outcomes import Go as Go
     from stanchion.workflow.outcomes import Retry as Retry
@@ -33,6 +38,11 @@ if TYPE_CHECKING:
     from stanchion.workflow.results import Results as Results
 
 _HOMES = {
+    "Refused": "stanchion.workflow.operation",
+    "Operation": "stanchion.workflow.operation",
+    "NotSent": "stanchion.workflow.operation",
+    "Effect": "stanchion.workflow.operation",
+    "Call": "stanchion.workflow.operation",
     "Again": "stanchion.workflow.outcomes",
     "All": "stanchion.workflow.joins",
     "AsyncClient": "stanchion.sdk.async_client",
@@ -56,12 +66,17 @@ __all__ = [
     "All",
     "AsyncClient",
     "AtLeast",
+    "Call",
     "Client",
     "Ctx",
+    "Effect",
     "FailedChild",
     "First",
     "Go",
     "KafkaClient",
+    "NotSent",
+    "Operation",
+    "Refused",
     "Rejected",
     "Results",
     "Retry",

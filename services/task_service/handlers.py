@@ -145,6 +145,12 @@ class Handlers:
         self._wake()
         return state
 
+    def compensate(self, principal: Principal, operation_id: UUID, reason: str) -> UUID:
+        """Have an effect undone; returns the step that does it. Raises NotFound, Conflict E-OP-15."""
+        step = self.operations.compensate(principal.tenant_id, operation_id, reason=reason, actor=principal.actor)
+        self._wake()
+        return step
+
     def probe_operation(self, principal: Principal, operation_id: UUID) -> str:
         """Have the outside system asked; raises NotFound."""
         state = self.operations.probe(principal.tenant_id, operation_id, actor=principal.actor)

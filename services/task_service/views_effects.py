@@ -61,3 +61,10 @@ class OperationSettled(View):
 
     operation_id: OperationId
     state: str
+
+
+class Compensating(View):
+    """An effect that is being undone, and the step that does it."""
+
+    operation_id: OperationId
+    step_id: StepId

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from stanchion.authority.leases import Failure
+from stanchion.authority.leases import Done, Failure
 from stanchion.errors import InDoubt, LeaseLost
 from stanchion.runtime import failpoints
 from stanchion.runtime.clock import monotonic
@@ -220,6 +220,8 @@ class Slots:
         if lease.outcome == "probe":
             await attempt.context.gateway.probe()
             return Probed(lease)
+        if lease.outcome == "undo":
+            return Done(lease, await attempt.context.gateway.undo())
         if attempt.node.isolation == "process":
             encoded = await self.processes.run(attempt)
             return await self._in_thread(lambda: self.executor.encoded(attempt, encoded))

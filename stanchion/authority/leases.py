@@ -134,7 +134,7 @@ class Leases:
                 self.ttl_ms,
             ),
         )
-        return {r[4] for r in rows if r[0] == "done"}, [Lease._make(r) for r in rows if r[0] == "granted"]
+        return {r[4] for r in rows if r[0] == "done"}, [Lease._make(r) for r in rows if r[0] != "done"]
 
     def steer(self, done: Done, plan: dict[str, Any]) -> bool:
         """Hand in a result that steers the run (Go, Again, Spawn); False when it was refused for its fence."""

@@ -54,6 +54,17 @@ class Doubted(NamedTuple):
     compensated_receipt: Any
 
 
+class ToUndo(NamedTuple):
+    """A confirmed operation that is to be undone."""
+
+    operation_id: UUID
+    kind: str
+    undo_kind: str
+    payload: Any
+    payload_blob: bytes | None
+    receipt: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """One effect that a step asks for: `payload` is checked JSON, `hash` the SHA-256 of its canonical form."""
@@ -62,12 +73,13 @@ class Intent:
     key: str
     payload: Any
     hash: bytes
+    compensates: UUID | None = None
 
     @classmethod
-    def of(cls, operation: AnyOperation, key: str, value: Any) -> Intent:
+    def of(cls, operation: AnyOperation, key: str, value: Any, compensates: UUID | None = None) -> Intent:
         """From a Python value; raises Rejected E-OP-04, and Unprocessable for a key that can't be one."""
         body = payload.check(operation.encode(value))
-        return cls(operation, payload.check_key(key, "key"), body, payload.digest(body))
+        return cls(operation, payload.check_key(key, "key"), body, payload.digest(body), compensates)
 
 
 class Ledger:
@@ -86,7 +98,7 @@ class Ledger:
         new = ids.new_id()
         rows = self.database.call(
             "op_prepare",
-            "SELECT * FROM stanchion.op_prepare(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, NULL)",
+            "SELECT * FROM stanchion.op_prepare(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 self.worker_id,
                 lease.step_id,
@@ -103,6 +115,8 @@ class Ledger:
                 operation.check is not None,
                 operation.keeps_key_ms,
                 operation.lands_within_ms,
+                None if operation.undo is None else operation.undo.kind,
+                intent.compensates,
             ),
         )
         return Prepared._make(rows[0])
@@ -151,6 +165,13 @@ class Ledger:
         )
         return [Doubted._make(row) for row in rows]
 
+    def to_undo(self, lease: Lease) -> ToUndo:
+        """What a step of kind undo is to undo; raises InvariantViolated E-OP-14 when there is none."""
+        rows = self.database.read("SELECT * FROM stanchion.op_to_undo(%s, %s)", (lease.step_id, lease.fence))
+        if not rows:
+            raise InvariantViolated("E-OP-14", f"step {lease.step_id} names no operation to undo")
+        return ToUndo._make(rows[0])
+
     def probed(
         self, lease: Lease, operation_id: UUID, verdict: Verdict, *, receipt: Any = None, detail: Any = None
     ) -> str:
@@ -188,7 +209,7 @@ class Ledger:
         )
         return bool(rows[0][0])
 
-    def payload_of(self, lease: Lease, found: Doubted) -> Any:
+    def payload_of(self, lease: Lease, found: Doubted | ToUndo) -> Any:
         """The payload as JSON, out of its row or the blob table."""
         if found.payload_blob is None:
             return found.payload

@@ -12,17 +12,9 @@ from sqlalchemy import select
 from stanchion.contracts import payload
 from stanchion.db import tables
 from stanchion.db.engine import Database
-from stanchion.errors import Conflict, register_code
+from stanchion.errors import Conflict
 
 from .queries import Row, missing, rows_of
-
-register_code(
-    "E-OP-13",
-    "operation is not in doubt",
-    status=409,
-    meaning="Only what became of an operation whose outcome is unknown can be told by a person.",
-    fix="Look at it: stanchion op show.",
-)
 
 _OPERATION, _PROBE = tables.operation.c, tables.operation_probe.c
 PAYLOADS: Final = ("payload", "receipt")
@@ -109,3 +101,17 @@ class Operations:
                 "op_tell", "SELECT stanchion.probe_operation(%s, %s, %s)", (tenant_id, operation_id, actor)
             )[0][0]
         )
+
+    def compensate(self, tenant_id: UUID, operation_id: UUID, *, reason: str, actor: str) -> UUID:
+        """Have a confirmed effect undone; returns the step that does it. Raises NotFound, Conflict E-OP-15."""
+        rows = self.database.call(
+            "op_tell",
+            "SELECT stanchion.compensate_operation(%s, %s, %s, %s)",
+            (tenant_id, operation_id, reason, actor),
+        )
+        found: UUID | None = rows[0][0]
+        if found is None:
+            state = self.get(tenant_id, operation_id, with_payload=False)["state"]
+            what = f"the operation is {state}" if state != "confirmed" else "its workflow declares no undo= for it"
+            raise Conflict("E-OP-15", what, fix="undo it outside, if that is possible")
+        return found

@@ -1,4 +1,4 @@
-"""`stanchion op list | show | reconcile | mark-done | mark-not-done`."""
+"""`stanchion op list | show | reconcile | mark-done | mark-not-done | compensate`."""
 
 from __future__ import annotations
 
@@ -93,6 +93,25 @@ def mark_done(session: Session, operation: str, *, reason: str, proof: str, cons
 def mark_not_done(session: Session, operation: str, *, reason: str, proof: str, consent: Consent) -> None:
     """Say that an operation of unknown fate was not done. Its step sends it again, with the same key."""
     _tell(session, operation, "mark-not-done", {"reason": reason, "proof": proof}, consent)
+
+
+@verb(
+    "compensate",
+    examples=[f"stanchion op compensate {_EXAMPLE} --reason 'a misprint'"],
+    see_also=["stanchion op show"],
+)
+@click.argument("operation")
+@_REASON
+@dangerous
+def compensate(session: Session, operation: str, *, reason: str, consent: Consent) -> None:
+    """Have an effect undone, as its operation declares; a worker does that."""
+    api = Api(session)
+    operation_id = _operation_id(api, operation)
+    found = api.client.read(f"/v1/operations/{operation_id}", {})
+    if not consent.obtain(session, f"undo {found['kind']} {found['key']!r}", 1, where=api.connections.api_url):
+        return
+    answer = api.client.act(f"/v1/operations/{operation_id}/compensate", {"reason": reason})
+    Printer(session).document(answer, f"{answer['operation_id']} -> {answer['step_id']}", ident="operation_id")
 
 
 def _tell(session: Session, operation: str, what: str, body: Mapping[str, str], consent: Consent) -> None:

@@ -40,6 +40,7 @@ TREE: Final = Branch(
                 "reconcile": Leaf("stanchion.cli.op:reconcile", "have the outside system asked now"),
                 "mark-done": Leaf("stanchion.cli.op:mark_done", "say that one of unknown fate was done"),
                 "mark-not-done": Leaf("stanchion.cli.op:mark_not_done", "say that one of unknown fate was not done"),
+                "compensate": Leaf("stanchion.cli.op:compensate", "have an effect undone"),
             },
         ),
         "worker": Branch(

@@ -39,6 +39,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "op_settle": (WORKER,),
     "op_probed": (WORKER,),
     "ops_in_doubt": (WORKER,),
+    "op_to_undo": (WORKER,),
     "end_in_doubt": (WORKER,),
     "end_probe": (WORKER,),
     "put_blobs": (WORKER, TASK_SERVICE),
@@ -75,6 +76,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "drain_worker": (TASK_SERVICE,),
     "tell_operation": (TASK_SERVICE,),
     "probe_operation": (TASK_SERVICE,),
+    "compensate_operation": (TASK_SERVICE,),
     # the loops that keep runs moving
     "work_waiting": (ORCHESTRATOR,),
     "due_expansions": (ORCHESTRATOR,),

@@ -262,6 +262,7 @@ CREATE TABLE stanchion.operation (
 	can_query BOOLEAN NOT NULL,
 	keeps_key_ms BIGINT,
 	lands_within_ms BIGINT,
+	undo_kind TEXT,
 	compensates UUID,
 	sends SMALLINT DEFAULT '0' NOT NULL,
 	probes SMALLINT DEFAULT '0' NOT NULL,
@@ -457,7 +458,7 @@ CREATE TABLE stanchion.step (
 	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT step_pkey PRIMARY KEY (step_id, tenant_id),
-	CONSTRAINT kinds_of_steps CHECK (kind IN ('step', 'fan')),
+	CONSTRAINT kinds_of_steps CHECK (kind IN ('step', 'fan', 'undo')),
 	CONSTRAINT attempts_stay_within_the_budget CHECK (attempts <= max_attempts),
 	CONSTRAINT waits_never_fall_below_zero CHECK (waits >= 0),
 	CONSTRAINT a_proof_is_never_stored CHECK (proof = 0),
@@ -1036,6 +1037,51 @@ BEGIN
   RETURN ARRAY[ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath];
 END $$;
 
+-- purpose: of a run that ends without success and whose workflow asks for it, undo what it did, the newest first and one at a time; whatever could not be undone is told with the run's reason
+-- transition: births of steps of kind undo
+-- fenced by: the run being in cancelling; the caller holds its sweep
+-- locks: operations of the run
+CREATE FUNCTION compensate_next(r run) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  o operation;
+BEGIN
+  IF NOT coalesce((SELECT w.graph->'compensate' ? r.outcome FROM workflow w WHERE w.name = r.workflow AND w.version = r.workflow_version), false) THEN RETURN false; END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.run_id = r.run_id AND x.state = 'confirmed' AND x.undo_kind IS NOT NULL AND x.compensates IS NULL
+    AND NOT EXISTS (SELECT FROM step s WHERE s.run_id = r.run_id AND s.kind = 'undo' AND (s.input->>'operation')::uuid = x.operation_id)
+  ORDER BY x.confirmed_at DESC, x.operation_id DESC LIMIT 1 FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM undo_operation(o, 'engine', format('the run is %s', r.outcome));
+  RETURN true;
+END $$;
+
+-- purpose: a person wants an effect to be undone
+-- transition: birth: step ready, of kind undo
+-- fenced by: the operation being confirmed, and nothing undoing it already
+-- locks: the operation, the audit chain last
+CREATE FUNCTION compensate_operation(p_tenant uuid, p_operation uuid, p_reason text, p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_step uuid;
+  o operation;
+BEGIN
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
+  SELECT s.step_id INTO v_step FROM step s WHERE s.run_id = o.run_id AND s.kind = 'undo' AND (s.input->>'operation')::uuid = o.operation_id AND s.state NOT IN ('failed', 'cancelled') LIMIT 1;
+  IF FOUND THEN RETURN v_step; END IF;
+  IF o.state <> 'confirmed' OR o.undo_kind IS NULL THEN RETURN NULL; END IF;
+  v_step := undo_operation(o, p_actor, p_reason);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'operation.compensate', p_operation::text, jsonb_build_object('reason', p_reason));
+  RETURN v_step;
+END $$;
+
+-- purpose: what a run that ended without success had done outside, and what became of it; nothing when it had done nothing
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION compensated_of(p_run uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT jsonb_build_object('effects', jsonb_agg(jsonb_build_object('operation', o.operation_id, 'kind', o.kind, 'key', o.key, 'state', o.state, 'reach', o.reach) ORDER BY o.confirmed_at))
+  FROM operation o WHERE o.run_id = p_run AND o.state IN ('confirmed', 'compensated') AND o.compensates IS NULL HAVING count(*) > 0
+$$;
+
 -- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker
 -- transition: step leased|running -> succeeded; attempt -> succeeded
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
@@ -1515,7 +1561,7 @@ BEGIN
   PERFORM cancel_barriers(ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting'));
   -- nothing arrives any more: a join that was decided early must not be swept for ever
   UPDATE barrier x SET closed = true WHERE x.run_id = p_run AND x.kind = 'gather' AND NOT x.closed;
-  UPDATE run x SET state = x.outcome, version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
+  UPDATE run x SET state = x.outcome, reason = x.reason || coalesce(compensated_of(p_run), '{}'), version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (r.tenant_id, r.run_id, 'Run' || initcap(r.state), r.version, v_now, r.reason);
   PERFORM end_tasks(ARRAY[r.task_id], r.outcome, r.reason);
 END $$;
@@ -2292,7 +2338,7 @@ BEGIN
     SELECT u.tenant_id, u.step_id, u.run_id, p_worker, u.fence, u.attempts + 1, 'granted', v_now, CASE WHEN u.begins THEN v_now END,
            CASE WHEN u.begins AND u.state = 'leased' THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
   )
-  SELECT CASE u.state WHEN 'leased' THEN 'granted' ELSE 'probe' END, u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
+  SELECT CASE WHEN u.state <> 'leased' THEN 'probe' WHEN u.kind = 'undo' THEN 'undo' ELSE 'granted' END, u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
          u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, CASE u.state WHEN 'leased' THEN least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint END, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
          CASE WHEN u.sources IS NOT NULL THEN (
            SELECT jsonb_agg((SELECT jsonb_build_object('b', x.body, 'h', encode(x.blob, 'hex')) FROM result x WHERE x.step_id = o.id AND x.tenant_id = u.tenant_id) ORDER BY o.n)
@@ -2458,12 +2504,12 @@ BEGIN
   UPDATE result r SET late = true WHERE r.step_id = ANY (v_late) AND NOT r.late;
 END $$;
 
--- purpose: whether a step may be leased while its run is in such a state: a probe, and what undoes, also while the run winds down
+-- purpose: whether a step may be leased while its run is in such a state: a probe, and what undoes, also while the run winds down, and what undoes after it ended
 -- transition: none
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION may_be_leased(p_state text, p_kind text, p_run_state text, p_paused timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-  SELECT p_run_state IN ('created', 'running') AND (p_paused IS NULL OR p_state = 'unknown') OR p_run_state = 'cancelling' AND (p_state = 'unknown' OR p_kind = 'undo')
+  SELECT p_run_state IN ('created', 'running') AND (p_paused IS NULL OR p_state = 'unknown') OR p_run_state = 'cancelling' AND p_state = 'unknown' OR p_kind = 'undo'
 $$;
 
 -- purpose: joins of live runs whose counts are not those of their branches, among the next ones that have waited for so long; one snapshot sees both, so it takes no locks
@@ -2673,7 +2719,7 @@ BEGIN
     RETURN;
   END IF;
   SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
-  IF v_run NOT IN ('created', 'running') AND NOT (s.kind = 'undo' AND v_run = 'cancelling') THEN
+  IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
     RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz, clock();
     RETURN;
   END IF;
@@ -2698,7 +2744,7 @@ END $$;
 -- fenced by: the step's own fence
 -- locks: the step, then the operation
 CREATE FUNCTION op_prepare(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_scope text, p_kind text, p_key text, p_payload jsonb, p_blob bytea, p_hash bytea,
-  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_compensates uuid)
+  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_undo_kind text, p_compensates uuid)
 RETURNS TABLE (outcome text, operation_id uuid, request_key text, state text, receipt jsonb, error jsonb, hash bytea) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -2716,8 +2762,8 @@ BEGIN
   v_now := clock();
   SELECT r.task_id INTO v_task FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
   v_scope := CASE p_scope WHEN 'tenant' THEN s.tenant_id ELSE v_task END;
-  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, compensates, created_at, updated_at)
-  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_compensates, v_now, v_now)
+  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, undo_kind, compensates, created_at, updated_at)
+  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_undo_kind, p_compensates, v_now, v_now)
   ON CONFLICT (scope_id, kind, key, tenant_id) DO NOTHING RETURNING * INTO o;
   IF FOUND THEN
     PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('kind', o.kind, 'key', o.key, 'hash', encode(o.payload_hash, 'hex'), 'compensates', o.compensates));
@@ -2806,6 +2852,16 @@ BEGIN
   PERFORM note_compensated(o);
   RETURN o.state;
 END $$;
+
+-- purpose: what a step of kind undo is to undo
+-- transition: none
+-- fenced by: the step's own fence
+-- locks: none
+CREATE FUNCTION op_to_undo(p_step uuid, p_fence bigint) RETURNS TABLE (operation_id uuid, kind text, undo_kind text, payload jsonb, payload_blob bytea, receipt jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT o.operation_id, o.kind, o.undo_kind, o.payload, o.payload_blob, o.receipt
+  FROM step s JOIN operation o ON o.operation_id = (s.input->>'operation')::uuid AND o.tenant_id = s.tenant_id
+  WHERE s.step_id = p_step AND s.fence = p_fence AND s.kind = 'undo'
+$$;
 
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
 -- transition: barrier waiting -> released; the step it holds pending -> ready; what the held branches still waited for pending -> skipped
@@ -3913,7 +3969,7 @@ BEGIN
   RETURN v_n;
 END $$;
 
--- purpose: wind a run down: cancel what has not started, take what outlived its grace, end the run when nothing is open any more
+-- purpose: wind a run down: cancel what has not started, take what outlived its grace, undo what it did where its workflow asks for that, end the run when nothing is open any more
 -- transition: step pending|ready|retry_wait|waiting -> cancelled, leased|running -> cancelled after the grace; run cancelling -> failed|cancelled
 -- fenced by: the run being in cancelling
 -- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then its barriers, the run, the task
@@ -3932,14 +3988,14 @@ BEGIN
   IF r.updated_at + p_grace_ms * interval '1 ms' < clock() THEN v_idle := v_idle || v_held; END IF;
   -- once through all steps, so many at a time
   SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state = ANY (v_idle)) INTO v_seen, v_ids
-  FROM (SELECT s.step_id, s.state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
+  FROM (SELECT s.step_id, CASE s.kind WHEN 'undo' THEN 'undo' ELSE s.state END AS state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
   IF v_ids IS NOT NULL THEN PERFORM cancel_steps(v_ids, r.reason); END IF;
   IF v_seen IS NOT NULL THEN
     UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
     RETURN 'sweeping';
   END IF;
   -- then what is left: rows that were locked were passed over, and what runs may have become ready again
-  v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) LIMIT p_limit);
+  v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) AND s.kind <> 'undo' LIMIT p_limit);
   IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
@@ -3947,6 +4003,7 @@ BEGIN
   PERFORM FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
+  IF compensate_next(r) THEN RETURN 'sweeping'; END IF;
   PERFORM end_run(p_run);
   RETURN 'ended';
 END $$;
@@ -4036,6 +4093,24 @@ BEGIN
   DELETE FROM inbox i WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM inbox x WHERE x.at < clock() - p_older ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS v_n = ROW_COUNT;
   RETURN v_n;
+END $$;
+
+-- purpose: a step that undoes an effect: leased and tried again as any other, also while its run winds down or after it ended
+-- transition: birth: step ready, of kind undo
+-- fenced by: the caller holds the operation
+-- locks: only new rows
+CREATE FUNCTION undo_operation(o operation, p_actor text, p_why text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_step uuid := uuidv7();
+  s step := (SELECT x FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = o.tenant_id);
+BEGIN
+  INSERT INTO step (tenant_id, step_id, run_id, kind, state, node, queue, workflow, workflow_version, priority, input, lease_ms, created_at, updated_at)
+  VALUES (o.tenant_id, v_step, o.run_id, 'undo', 'ready', s.node, s.queue, s.workflow, s.workflow_version, s.priority, jsonb_build_object('operation', o.operation_id), s.lease_ms, v_now, v_now);
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
+  VALUES (o.tenant_id, o.run_id, v_step, 'StepReady', 0, v_now, p_actor, jsonb_strip_nulls(jsonb_build_object('node', s.node, 'kind', 'undo', 'undoes', o.operation_id, 'why', p_why)));
+  PERFORM make_ready(ARRAY[v_step]);
+  RETURN v_step;
 END $$;
 
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
@@ -4268,7 +4343,7 @@ BEGIN
       ELSE false END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a operation: %s -> %s', OLD.state, NEW.state);
   END IF;
-  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.operation_id IS DISTINCT FROM OLD.operation_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.scope_id IS DISTINCT FROM OLD.scope_id OR NEW.kind IS DISTINCT FROM OLD.kind OR NEW.key IS DISTINCT FROM OLD.key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.request_key IS DISTINCT FROM OLD.request_key OR NEW.reach IS DISTINCT FROM OLD.reach OR NEW.compensates IS DISTINCT FROM OLD.compensates THEN
+  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.operation_id IS DISTINCT FROM OLD.operation_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.scope_id IS DISTINCT FROM OLD.scope_id OR NEW.kind IS DISTINCT FROM OLD.kind OR NEW.key IS DISTINCT FROM OLD.key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.request_key IS DISTINCT FROM OLD.request_key OR NEW.reach IS DISTINCT FROM OLD.reach OR NEW.undo_kind IS DISTINCT FROM OLD.undo_kind OR NEW.compensates IS DISTINCT FROM OLD.compensates THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a operation never changes';
   END IF;
   IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
@@ -4727,6 +4802,10 @@ GRANT EXECUTE ON FUNCTION stanchion.claim_redrive TO stanchion_task_service;
 
 GRANT EXECUTE ON FUNCTION stanchion.clock TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.compensate_operation'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.compensate_operation TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.complete'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.complete TO stanchion_worker;
@@ -4894,6 +4973,10 @@ GRANT EXECUTE ON FUNCTION stanchion.op_probed TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_settle'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.op_settle TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_to_undo'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_to_undo TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.open_barrier'::regproc::oid::regprocedure); END $$;
 

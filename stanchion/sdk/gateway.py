@@ -85,6 +85,16 @@ class Gateway:
         found: R = declared.decode_receipt(receipt)
         return found
 
+    async def undo(self) -> Any:
+        """Undo the effect that this step is for; returns the receipt as JSON."""
+        done = await self._database(lambda: self.ledger.to_undo(self.lease))
+        payload = await self._database(lambda: self.ledger.payload_of(self.lease, done))
+        declared = self._declared(done.undo_kind)
+        effect = declared.encode(declared.decode({"payload": payload, "receipt": done.receipt}))
+        intent = Intent.of(declared, f"undo:{ids.public(ids.OPERATION, done.operation_id)}", effect, done.operation_id)
+        prepared = await self._database(lambda: self.ledger.prepare(self.lease, intent))
+        return await self._answered(intent, prepared)
+
     async def probe(self) -> None:
         """Ask what became of everything of this step that is in doubt; raises InDoubt while something is left."""
         for doubted in await self._database(lambda: self.ledger.in_doubt(self.lease)):

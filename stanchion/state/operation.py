@@ -109,6 +109,7 @@ OPERATION = Machine(
         "payload_hash",
         "request_key",
         "reach",
+        "undo_kind",
         "compensates",
     ),
     shapes={

@@ -30,6 +30,7 @@ C_contra = TypeVar("C_contra", bound=Ctx, contravariant=True)
 P = ParamSpec("P")
 R = TypeVar("R")
 
+Compensate = Literal["never", "failed", "cancelled", "always"]
 _ErrorClasses = type[Exception] | tuple[type[Exception], ...]
 _Targets = AnyStep | str | tuple[AnyStep | str, ...]
 
@@ -48,10 +49,13 @@ class Workflow:
     Steps are checked as they are declared; `graph()` checks the whole and closes the definition. A run keeps the
     version that it started with, so a changed graph needs a new version. Raises Rejected E-STEP-18 for a bad name,
     E-VER-02 for a version that is no whole number from 1. `operations` are the effects outside that its steps ask for
-    with `ctx.op`; whoever serves the workflow can be asked what became of them.
+    with `ctx.op`; whoever serves the workflow can be asked what became of them. `compensate` says of which runs what they
+    did is undone, the newest first: of those that failed, that were cancelled, of both (`always`) or of none.
     """
 
-    def __init__(self, name: str, version: int = 1, *, operations: Iterable[AnyOperation] = ()) -> None:
+    def __init__(
+        self, name: str, version: int = 1, *, operations: Iterable[AnyOperation] = (), compensate: Compensate = "never"
+    ) -> None:
         where = calling_site()
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise refusal(
@@ -68,6 +72,7 @@ class Workflow:
         self._scopes: dict[str, Scope] = {}
         self._frozen: Frozen | None = None
         self.operations = MappingProxyType(_by_kind(name, operations, where))
+        self.compensate = _compensated(name, compensate, where)
 
     @property
     def steps(self) -> Mapping[str, AnyStep]:
@@ -210,6 +215,18 @@ def _by_kind(name: str, operations: Iterable[AnyOperation], where: Site) -> dict
             what = f"{one!r} is no operation" if not isinstance(one, Operation) else f"{one.kind} is declared twice"
             raise refusal("E-OP-02", f"{what}, in operations= of {name}", where, fix="operations=[Operation(...), ...]")
     return found
+
+
+def _compensated(name: str, when: Any, where: Site) -> tuple[Literal["failed", "cancelled"], ...]:
+    known: dict[Any, tuple[Literal["failed", "cancelled"], ...]] = {
+        "never": (),
+        "failed": ("failed",),
+        "cancelled": ("cancelled",),
+        "always": ("failed", "cancelled"),
+    }
+    if not isinstance(when, str) or when not in known:
+        raise refusal("E-OP-02", f"compensate={when!r} of {name} is unknown", where, fix=", ".join(map(repr, known)))
+    return known[when]
 
 
 def _local_names() -> dict[str, Any]:

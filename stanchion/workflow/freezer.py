@@ -53,6 +53,7 @@ def freeze(workflow: Workflow) -> Frozen:
         version=workflow.version,
         nodes=tuple(_node(step, links, scopes, fillings[step.name]) for step in workflow.steps.values()),
         operations=tuple(_operation(one) for one in workflow.operations.values()),
+        compensate=workflow.compensate,
     )
     codecs = {
         step.name: StepCodec(step, fillings[step.name], result_of(step, links)) for step in workflow.steps.values()
@@ -66,7 +67,7 @@ def _operation(one: AnyOperation) -> OperationSpec:
         scope=one.scope,
         reach=one.reach,
         checks=one.check is not None,
-        undoes=one.undo is not None,
+        undo=one.undo.kind if one.undo is not None else None,
         keeps_key_ms=one.keeps_key_ms,
         lands_within_ms=one.lands_within_ms,
     )

@@ -104,7 +104,7 @@ class OperationSpec(_Frozen):
     scope: Literal["task", "tenant"] = "task"
     reach: Literal["reversible", "compensatable", "irreversible"]
     checks: bool
-    undoes: bool
+    undo: str | None = None
     keeps_key_ms: int | None = None
     lands_within_ms: int | None = None
 
@@ -116,6 +116,7 @@ class Graph(_Frozen):
     version: int
     nodes: tuple[Node, ...]
     operations: tuple[OperationSpec, ...] = ()
+    compensate: tuple[Literal["failed", "cancelled"], ...] = ()
 
     def __iter__(self) -> Iterator[Node]:  # type: ignore[override]  # a graph is read as its nodes, not as its fields
         return iter(self.nodes)
@@ -160,8 +161,9 @@ class Graph(_Frozen):
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` gives an equal graph back."""
         plain = self.model_dump(mode="json")
-        if not self.operations:
-            del plain["operations"]  # so that what was registered before there were any is still the same graph
+        for name in ("operations", "compensate"):
+            if not plain[name]:
+                del plain[name]  # so that what was registered before there were any is still the same graph
         return plain
 
     @classmethod

@@ -11,11 +11,11 @@ from stanchion.contracts import ids, limits
 from stanchion.state import OperationState
 
 from ..access import Caller, needs
-from ..bodies import DoneBody, NotDoneBody, body_schema
+from ..bodies import DoneBody, NotDoneBody, OpenBody, body_schema
 from ..deps import Has
 from ..params import Body, Cursor, Limit, StrictRoute, cursor_of, message, plain, some_of
 from ..views import Paged
-from ..views_effects import OperationSettled, OperationSummary, OperationView
+from ..views_effects import Compensating, OperationSettled, OperationSummary, OperationView
 
 router = APIRouter(route_class=StrictRoute, tags=["operations"])
 
@@ -88,3 +88,16 @@ def mark_not_done(deps: Has, caller: Caller, operation_id: str, body: Body) -> R
     parsed = ids.parse(operation_id, ids.OPERATION)
     told = message(NotDoneBody, body)
     return {"operation_id": parsed, "state": deps.handlers.tell_operation(caller, parsed, done=False, told=told)}
+
+
+@router.post(
+    "/v1/operations/{operation_id}/compensate",
+    status_code=202,
+    response_model=Compensating,
+    **body_schema(needs("operation.settle"), OpenBody),
+)
+def compensate(deps: Has, caller: Caller, operation_id: str, body: Body) -> Row:
+    """Have an effect undone, as its operation declares; a worker does that, in a step of its own."""
+    parsed = ids.parse(operation_id, ids.OPERATION)
+    step = deps.handlers.compensate(caller, parsed, message(OpenBody, body).reason)
+    return {"operation_id": parsed, "step_id": step}

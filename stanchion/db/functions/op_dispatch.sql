@@ -21,7 +21,7 @@ BEGIN
     RETURN;
   END IF;
   SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
-  IF v_run NOT IN ('created', 'running') AND NOT (s.kind = 'undo' AND v_run = 'cancelling') THEN
+  IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
     RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz, clock();
     RETURN;
   END IF;

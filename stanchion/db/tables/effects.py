@@ -43,6 +43,7 @@ operation = Table(
     Column("can_query", Boolean, nullable=False),
     Column("keeps_key_ms", BigInteger),
     Column("lands_within_ms", BigInteger),
+    Column("undo_kind", Text),
     Column("compensates", Uuid),
     Column("sends", SmallInteger, nullable=False, server_default="0"),
     Column("probes", SmallInteger, nullable=False, server_default="0"),

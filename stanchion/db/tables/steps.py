@@ -68,7 +68,7 @@ step = Table(
     Index("step_of_run", "run_id", "step_id"),
     Index("step_of_fan", "fan_id", "idx", postgresql_where=text("fan_id IS NOT NULL")),
     Index("step_blob", "input_blob", postgresql_where=text("input_blob IS NOT NULL")),
-    CheckConstraint("kind IN ('step', 'fan')", name="kinds_of_steps"),
+    CheckConstraint("kind IN ('step', 'fan', 'undo')", name="kinds_of_steps"),
     CheckConstraint("attempts <= max_attempts", name="attempts_stay_within_the_budget"),
     CheckConstraint("waits >= 0", name="waits_never_fall_below_zero"),
     CheckConstraint("proof = 0", name="a_proof_is_never_stored"),
