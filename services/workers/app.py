@@ -137,12 +137,8 @@ def build(argv: Sequence[str]) -> Service:
     durations = Durations(settings.ahead_ms, settings.ahead_most, settings.slots)
     wake = Event()
     consumer = Consumer(settings.kafka, "stanchion-workers", [worker_commands(q) for q in queues], wake=wake)
-    slots = Slots(
-        settings.slots,
-        Executor(leases, catalogue.graph),
-        ProcessPool(settings.targets, url, leases.worker_id),
-        wake.set,
-    )
+    processes = ProcessPool(settings.targets, url, leases.worker_id)
+    slots = Slots(settings.slots, Executor(leases, catalogue.graph), processes, wake.set)
     foreman = Foreman(
         leases,
         catalogue,

@@ -6,6 +6,8 @@ from stanchion.errors import register_code
 
 # code | status | title | meaning | usual fix
 _TABLE = """
+E-OP-01 | 404 | operation is not declared | A step asks for an operation that its workflow does not declare. | Name it in Workflow(..., operations=[...]).
+E-OP-04 | 422 | payload or receipt does not fit | What is sent or received differs from the types that do= declares. | Send what it takes, return what it says.
 E-OP-05 | 409 | key stands for another request | The same key was used with another payload. | Put what makes the effect unique into the key.
 E-OP-06 | 503 | another step is at it | The same operation is being done for another step at this moment. | Nothing: it is tried again. Or give each effect a key of its own.
 E-OP-08 | 422 | refused outside | The other side decided against it, and did nothing. | Change what is sent, and give it another key.
