@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -37,6 +38,7 @@ class Dispatched(NamedTuple):
 
     outcome: str
     sends: int
+    deadline: datetime | None
 
 
 class Doubted(NamedTuple):
@@ -125,7 +127,7 @@ class Ledger:
         """Commit that the request is about to leave; only `dispatched` allows it to."""
         rows = self.database.call(
             "op_dispatch",
-            "SELECT outcome, sends FROM stanchion.op_dispatch(%s, %s, %s, %s)",
+            "SELECT outcome, sends, deadline FROM stanchion.op_dispatch(%s, %s, %s, %s)",
             (self.worker_id, lease.step_id, lease.fence, operation_id),
         )
         return Dispatched._make(rows[0])

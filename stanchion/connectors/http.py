@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -21,7 +21,6 @@ import httpx2
 
 from stanchion.contracts import limits, payload
 from stanchion.errors import StanchionError, Unavailable
-from stanchion.runtime.clock import utc_now
 from stanchion.workflow.durations import Duration
 from stanchion.workflow.operation import AnyOperation, Call, NotSent, Operation, Reach, Refused
 
@@ -138,8 +137,8 @@ class Http:
     def _request(self, method: str, path: str, call: Call, body: Any) -> Answer:
         self.guard.enter()
         headers = {self.key_header: call.key, **(self.headers() if callable(self.headers) else self.headers or {})}
-        if self.deadline_header is not None and call.lands_within is not None and method != "GET":
-            headers[self.deadline_header] = _rfc3339(utc_now() + timedelta(seconds=call.lands_within))
+        if self.deadline_header is not None and call.deadline is not None:
+            headers[self.deadline_header] = _rfc3339(call.deadline)
         content = None if body is None else payload.dumps(body)
         if content is not None:
             headers["Content-Type"] = "application/json"

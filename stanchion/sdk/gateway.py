@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from stanchion.authority.leases import Lease
-from stanchion.authority.ledger import Doubted, Intent, Ledger, Prepared
+from stanchion.authority.ledger import Dispatched, Doubted, Intent, Ledger, Prepared
 from stanchion.contracts import ids, limits
 from stanchion.contracts.texts import clean
 from stanchion.errors import Conflict, InDoubt, LeaseLost, NotFound, Rejected, StanchionError, Unavailable
@@ -158,7 +158,7 @@ class Gateway:
                     raise self._lost("its run is being cancelled")
                 case "key_over":
                     break
-            call = self._call_of(operation, prepared.request_key or "", operation_id, dispatched.sends)
+            call = self._call_of(operation, prepared.request_key or "", operation_id, dispatched)
             state, receipt = await self._request(intent, call, operation_id)
             if state == "confirmed":
                 return receipt
@@ -234,7 +234,7 @@ class Gateway:
             payload = operation.decode(
                 await self._database(lambda: self.ledger.payload_of(self.lease, doubted)),
             )
-            call = self._call_of(operation, doubted.request_key, doubted.operation_id, doubted.sends)
+            call = self._call_of(operation, doubted.request_key, doubted.operation_id, doubted)
             answer = await self._in_time(operation.check, call, payload)
             verdict = "not_done" if answer is None else "done"
             receipt = None if answer is None else operation.encode_receipt(answer)
@@ -272,14 +272,14 @@ class Gateway:
 
     # --- means ---
 
-    def _call_of(self, operation: AnyOperation, key: str, operation_id: Any, sends: int) -> Call:
+    def _call_of(self, operation: AnyOperation, key: str, operation_id: Any, sent: Dispatched | Doubted) -> Call:
         return Call(
             key,
             ids.public(ids.OPERATION, operation_id),
             str(self.lease.tenant_id),
             operation.timeout_seconds,
-            None if operation.lands_within_ms is None else operation.lands_within_ms / 1000,
-            sends,
+            sent.deadline if isinstance(sent, Dispatched) else None,
+            sent.sends,
         )
 
     async def _in_time(self, fn: Callable[..., Any], call: Call, payload: Any) -> Any:

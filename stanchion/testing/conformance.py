@@ -12,9 +12,11 @@ import asyncio
 import inspect
 import secrets
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from stanchion.contracts import payload
+from stanchion.runtime.clock import utc_now
 from stanchion.workflow.operation import AnyOperation, Call, Effect, NotSent, Refused
 
 __all__ = ["prove"]
@@ -130,7 +132,7 @@ def _call(operation: AnyOperation) -> Call:
         "op_00000000000000000000000000",
         "conformance",
         operation.timeout_seconds,
-        None if within is None else within / 1000,
+        None if within is None else utc_now() + timedelta(milliseconds=within),
     )
 
 

@@ -16,6 +16,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Generic, Literal, TypeVar, get_type_hints
 
 from stanchion.contracts import limits
@@ -52,15 +53,16 @@ class Refused(Rejected):
 class Call:
     """What a request is to carry. `key` is the same for all that is ever sent for one operation, by whichever attempt.
 
-    `timeout` is the seconds that this side waits. `lands_within` is the seconds from now after which the request must
-    not be executed any more: hand it on as the request's deadline where the operation declares it.
+    `timeout` is the seconds that this side waits. `deadline` is the moment (by the database's clock) after which the
+    request must not be executed any more: hand it on where the operation declares `lands_within`. It was fixed before
+    the request left, so that a worker that was frozen meanwhile sends one that is refused.
     """
 
     key: str
     operation_id: str
     tenant_id: str
     timeout: float
-    lands_within: float | None = None
+    deadline: datetime | None = None
     sends: int = 1
 
 

@@ -128,6 +128,15 @@ class DoorLane(Lane):
         self.let_go(task)
         return lambda client: client.reopen([ids.public(ids.STEP, step)], reason="test")
 
+    def _op_tell(self, shot: Shot) -> Callable[[Client], object]:
+        task = self.world.submit("fault_told")
+        self.expect(shot, task, "completed", "say", 1)
+        sql = "SELECT operation_id FROM stanchion.operation WHERE task_id = %s AND state = 'unknown'"
+        until(lambda: self.world.sql(sql, task.task_id), PATIENCE, "the doubt")
+        operation = ids.public(ids.OPERATION, self.world.sql(sql, task.task_id)[0])
+        body = {"reason": "test", "proof": "test", "receipt": 1}
+        return lambda client: client.act(f"/v1/operations/{operation}/mark-done", body)
+
     def _open_barrier(self, shot: Shot) -> Callable[[Client], object]:
         task, _ = self._held(shot, [0, 2, 3])
         barrier = self.world.sql(

@@ -6,6 +6,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -103,7 +104,9 @@ class TestAnswers:
     def test_the_deadline_goes_along(self, press: Press, channel: str) -> None:
         press.fault("delay", seconds=1, channel=channel)
         with pytest.raises(Refused, match="410"):
-            publishing(press).do(call("stn_deadline", lands_within=0.2), page(channel))
+            publishing(press).do(
+                call("stn_deadline", deadline=datetime.now(UTC) + timedelta(seconds=0.2)), page(channel)
+            )
 
     def test_an_answer_that_is_no_json_and_one_without_end(self) -> None:
         receipts = []
