@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from stanchion.db.engine import Database
     from stanchion.embedded import Endpoints
 
+pytest.register_assert_rewrite("kit.stores")
+
 ROOT = Path(__file__).parent
 MARKED_FOLDERS = ("unit", "state", "integration", "fault", "e2e")
 VARIABLES = ("STANCHION_DATABASE_URL", "STANCHION_KAFKA_BOOTSTRAP", "STANCHION_REDIS_URL")
