@@ -46,6 +46,9 @@ TRANSACTIONS: dict[str, str] = {
     "relay_claim": "a relay claims outbox partitions",
     "relay_delete": "sent messages are deleted",
     "bury": "a message is parked",
+    "begin_artifact": "a version of an artifact is begun",
+    "flip_artifact": "a version of an artifact becomes available",
+    "curate": "a version of an artifact is pinned, let go, or deleted",
 }
 """Every transaction that changes facts, by its name in failpoints."""
 

@@ -53,11 +53,27 @@ ATTEMPT_RULES = """
   IF OLD.fence IS DISTINCT FROM (SELECT s.fence FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('fence %s is not the current one of its step', OLD.fence);
   END IF;"""
-RULES = {"step": STEP_RULES, "attempt": ATTEMPT_RULES}
+ARTIFACT_RULES = (
+    VERSIONED.format(table="artifact_version")
+    + """
+  IF (NEW.made_from, NEW.created_at) IS DISTINCT FROM (OLD.made_from, OLD.created_at)
+    OR ((NEW.number, NEW.sha256, NEW.size, NEW.available_at) IS DISTINCT FROM (OLD.number, OLD.sha256, OLD.size, OLD.available_at) AND NOT (OLD.state = 'pending' AND NEW.state = 'available')) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the content of an artifact_version never changes';
+  END IF;
+  IF NEW.state = 'available' AND OLD.state = 'pending' AND OLD.fence IS NOT NULL THEN
+    PERFORM FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id AND s.fence = OLD.fence AND s.state IN ('leased', 'running') FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s: the lease that began this artifact_version is over', OLD.fence);
+    END IF;
+  END IF;"""
+)
+RULES = {"step": STEP_RULES, "attempt": ATTEMPT_RULES, "artifact_version": ARTIFACT_RULES}
+READERS_SEE = {"artifact_version": "state = 'available'"}
+"""What of a table its readers see, beside their tenant's rows alone."""
 
 INLINED = ("clock",)
 """Functions that must stay inlinable: a default that calls them runs for every row."""
-FENCED_TABLES = ("result", "event", "attempt")
+FENCED_TABLES = ("result", "event", "attempt", "artifact_version")
 APPEND_ONLY = {"event": "run", "barrier_release": "barrier", "refused_write": "run", "audit": "", "workflow": ""}
 """Tables that only grow, and what each row belongs to: once that is gone, retention may remove the row."""
 
@@ -129,6 +145,12 @@ def _triggers() -> list[str]:
         "CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();"
     )
     out.append(
+        "CREATE TRIGGER artifact_guard BEFORE UPDATE ON stanchion.artifact FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_guard();"
+    )
+    out.append(
+        "CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();"
+    )
+    out.append(
         "CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();"
     )
     return out
@@ -152,8 +174,9 @@ def _policies() -> list[str]:
             out.append(f"CREATE POLICY everyone ON {name} FOR SELECT USING (true);")
         else:
             # a missing tenant is an error, not an empty answer
+            more = f" AND {READERS_SEE[table.name]}" if table.name in READERS_SEE else ""
             out.append(
-                f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);"
+                f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid{more});"
             )
     return out
 

@@ -13,14 +13,28 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from stanchion.state import ATTEMPT, BARRIER, MACHINES, RUN, STEP, TASK, Machine
+from stanchion.state import ARTIFACT, ATTEMPT, BARRIER, MACHINES, RUN, STEP, TASK, Machine
 
 Sql = psycopg.Connection[tuple[Any, ...]]
 
-TENANT, TASK_ID, RUN_ID, STEP_ID, BARRIER_ID, WORKER_ID = (UUID(int=n) for n in range(1, 7))
+TENANT, TASK_ID, RUN_ID, STEP_ID, BARRIER_ID, WORKER_ID, VERSION_ID = (UUID(int=n) for n in range(1, 8))
 FENCE = 5
-KEYS = {"task": "task_id", "run": "run_id", "step": "step_id", "attempt": "step_id", "barrier": "barrier_id"}
-IDENTITIES = {"task": TASK_ID, "run": RUN_ID, "step": STEP_ID, "attempt": STEP_ID, "barrier": BARRIER_ID}
+KEYS = {
+    "task": "task_id",
+    "run": "run_id",
+    "step": "step_id",
+    "attempt": "step_id",
+    "barrier": "barrier_id",
+    "artifact_version": "version_id",
+}
+IDENTITIES = {
+    "task": TASK_ID,
+    "run": RUN_ID,
+    "step": STEP_ID,
+    "attempt": STEP_ID,
+    "barrier": BARRIER_ID,
+    "artifact_version": VERSION_ID,
+}
 HELD = ("leased", "running")
 
 
@@ -39,6 +53,10 @@ def shaped(machine: Machine, state: str) -> dict[str, str]:
         return {"ended_at": "NULL" if state in ("granted", "running") else "now()"}
     if machine is BARRIER:
         return {"released_at": "now()" if state == "released" else "NULL"}
+    if machine is ARTIFACT and state == "available":
+        return {"number": "1", "sha256": "sha256('')", "size": "0", "available_at": "now()"}
+    if machine is ARTIFACT:
+        return {"deleted_at": "now()" if state == "deleted" else "NULL"}
     return {}
 
 
@@ -75,6 +93,15 @@ def columns(machine: Machine, state: str) -> dict[str, str]:
             "need": 1,
             "expected": 1,
         },
+        "artifact_version": {
+            "version_id": VERSION_ID,
+            "artifact_id": BARRIER_ID,
+            "task_id": TASK_ID,
+            "run_id": RUN_ID,
+            "step_id": STEP_ID,
+            "fence": FENCE,
+            "media_type": "text/plain",
+        },
     }[machine.table]
     row = {name: f"'{value}'" for name, value in own.items()} | {"tenant_id": f"'{TENANT}'", "state": f"'{state}'"}
     if machine is ATTEMPT:
@@ -99,7 +126,7 @@ def surroundings(sql: Sql, machine: Machine, *, run: str = "running", fence: int
     """The rows that the machine's guards look at."""
     if machine is not RUN:
         forge(sql, RUN, run)
-    if machine is ATTEMPT:
+    if machine in (ATTEMPT, ARTIFACT):
         forge(sql, STEP, "leased", fence=str(fence))
 
 
@@ -152,7 +179,7 @@ def fenced() -> list[Any]:
 
 
 def _fenced() -> Iterator[Any]:
-    for machine in (STEP, ATTEMPT):
+    for machine in (STEP, ATTEMPT, ARTIFACT):
         for transition in machine.transitions:
             for source in transition.sources if transition.fenced else ():
                 name = f"{machine.table}-{transition.name}-{source}"
@@ -269,6 +296,20 @@ class TestFence:
         forge(sql, STEP, "ready")
         assert as_engine(sql, change(STEP, "ready", "leased", fence=f"fence + {by}")) == "ST002"
 
+    @pytest.mark.parametrize("state", [s.value for s in STEP.states if s.value not in HELD])
+    def test_a_version_of_a_step_that_is_held_no_longer_stays_pending(self, sql: Sql, state: str) -> None:
+        """Also with the fence of its last lease."""
+        forge(sql, RUN, "running")
+        forge(sql, STEP, state)
+        forge(sql, ARTIFACT, "pending")
+        assert as_engine(sql, change(ARTIFACT, "pending", "available")) == "ST003"
+
+    def test_a_version_is_born_with_the_current_fence(self, sql: Sql) -> None:
+        """Another one is refused."""
+        surroundings(sql, ARTIFACT)
+        stale = columns(ARTIFACT, "pending") | {"fence": str(FENCE - 1)}
+        assert as_engine(sql, f"INSERT INTO stanchion.artifact_version ({', '.join(stale)}) VALUES ({', '.join(stale.values())})") == "ST003"
+
     def test_an_attempt_is_born_with_the_current_fence(self, sql: Sql) -> None:
         """Another one is refused, and so is a second open attempt."""
         surroundings(sql, ATTEMPT)
@@ -329,6 +370,25 @@ class TestVersion:
         surroundings(sql, machine)
         forge(sql, machine, machine.births[0].value)
         assert as_engine(sql, f"UPDATE stanchion.{machine.table} SET version = version + 1") == "ST002"
+
+
+@pytest.mark.parametrize("state", [s.value for s in ARTIFACT.states])
+@pytest.mark.parametrize(
+    "change_to", ["sha256 = sha256('x')", "size = 7", "number = 7, available_at = now()", "made_from = ARRAY[gen_random_uuid()]"]
+)
+def test_content_never_changes(sql: Sql, state: str, change_to: str) -> None:
+    """In no state: what was promoted is what everybody reads for ever."""
+    surroundings(sql, ARTIFACT)
+    forge(sql, ARTIFACT, state)
+    assert as_engine(sql, f"UPDATE stanchion.artifact_version SET {change_to}") == "ST004"
+
+
+@pytest.mark.parametrize("state", [s.value for s in ARTIFACT.states])
+def test_only_a_deleted_version_leaves_its_table(sql: Sql, state: str) -> None:
+    """With history; a row that went earlier would leave an object without one."""
+    surroundings(sql, ARTIFACT)
+    forge(sql, ARTIFACT, state)
+    assert as_engine(sql, "DELETE FROM stanchion.artifact_version") == (None if state == "deleted" else "ST004")
 
 
 @pytest.mark.parametrize("run", [s.value for s in RUN.states])

@@ -13,6 +13,7 @@ from stanchion.db.columns import metadata
 from stanchion.state import MACHINES
 from stanchion.state.render import check_states
 
+from .artifacts import artifact, artifact_version, object_removal
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
 from .processes import maintenance_job, worker
@@ -23,6 +24,8 @@ from .work import node_stat, run, task, workflow
 __all__ = [
     "GLOBAL_TABLES",
     "api_key",
+    "artifact",
+    "artifact_version",
     "attempt",
     "audit",
     "barrier",
@@ -35,6 +38,7 @@ __all__ = [
     "maintenance_job",
     "metadata",
     "node_stat",
+    "object_removal",
     "outbox",
     "outbox_partition",
     "ready",
