@@ -77,11 +77,16 @@ class FolderStore(ObjectStore):
         with _translated(path):
             path.unlink(missing_ok=True)  # not synced: one that a power cut brings back is listed, and deleted again
 
-    def list(self, older_than: datetime) -> Iterator[Listed]:
-        before = zoned(older_than)
-        for outer in _entries(self._folder / names.HASHED):
-            for inner in _entries(outer):
-                for path in _entries(inner):
+    def within(self, scope: str) -> FolderStore:
+        return FolderStore(self._folder / names.scope_key(scope))
+
+    def list(self, older_than: datetime, after: bytes | None = None) -> Iterator[Listed]:
+        before, behind = zoned(older_than), after.hex() if after else ""
+        for outer in _entries(self._folder / names.HASHED, behind[:2]):
+            for inner in _entries(outer, behind[2:4] if outer.name == behind[:2] else ""):
+                for path in _entries(inner, behind):
+                    if path.name == behind:
+                        continue
                     sha256 = names.hash_of(path.relative_to(self._folder).as_posix())
                     found = _seen(path) if sha256 else None
                     if sha256 and found and found[1] < before:
@@ -195,11 +200,13 @@ def _chunks(file: BinaryIO, left: int, path: Path) -> Iterator[bytes]:
         yield chunk
 
 
-def _entries(directory: Path) -> Iterator[Path]:
-    """What lies in a directory, in order; nothing when it is not there, or is none. Holds one directory's names."""
+def _entries(directory: Path, least: str = "") -> Iterator[Path]:
+    """What lies in a directory from the name `least` on, in order; nothing when it is not there, or is none.
+
+    Holds one directory's names."""
     with _translated(directory):
         try:
-            found = sorted(directory.iterdir())
+            found = sorted(path for path in directory.iterdir() if path.name >= least)
         except (FileNotFoundError, NotADirectoryError):
             found = []
     yield from found

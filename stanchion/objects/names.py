@@ -3,6 +3,7 @@
     sha256/ab/cd/abcd…       an object, whole, named by the SHA-256 of its content
     published/NAME           what `put_if_absent` created
     temporary/RANDOM         an upload that has not ended, or whose process has
+    scope-NAME/…             the same three again, for what belongs to NAME alone
 
 The two middle levels spread objects over 65,536 directories, so that none grows past what file systems list well.
 """
@@ -18,6 +19,7 @@ from stanchion.errors import Unprocessable
 HASHED = "sha256"
 PUBLISHED = "published"
 TEMPORARY = "temporary"
+SCOPE = "scope-"
 
 _KEY = re.compile(rf"{HASHED}/([0-9a-f]{{2}})/([0-9a-f]{{2}})/(\1\2[0-9a-f]{{60}})")
 # No part opens with a dot: that keeps out "..", and names that file systems and tools hide.
@@ -50,6 +52,13 @@ def published_key(name: str) -> str:
             fix="use a name such as reports/2030/summary.pdf",
         )
     return f"{PUBLISHED}/{name}"
+
+
+def scope_key(scope: str) -> str:
+    """Where the objects of a scope lie; Unprocessable E-OBJ-06 for what is not one part of a name."""
+    if not is_name(scope) or "/" in scope:
+        raise Unprocessable("E-OBJ-06", f"{scope!r:.80} is no scope", where="scope", fix="use an id")
+    return f"{SCOPE}{scope}"
 
 
 def temporary_key() -> str:

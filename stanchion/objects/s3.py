@@ -76,9 +76,14 @@ class S3Store(ObjectStore):
     def delete(self, sha256: bytes) -> None:
         self._client.delete(self._prefix + names.object_key(sha256))
 
-    def list(self, older_than: datetime) -> Iterator[Listed]:
+    def within(self, scope: str) -> ObjectStore:
+        prefix = f"{self._prefix}{names.scope_key(scope)}"
+        return _Scoped(self._client, prefix, copy_bytes=self._copy_bytes, page=self._page)
+
+    def list(self, older_than: datetime, after: bytes | None = None) -> Iterator[Listed]:
         before = zoned(older_than)
-        for entry in self._client.entries(f"{self._prefix}{names.HASHED}/", self._page):
+        behind = self._prefix + names.object_key(after) if after else None
+        for entry in self._client.entries(f"{self._prefix}{names.HASHED}/", self._page, behind):
             sha256 = names.hash_of(entry.key.removeprefix(self._prefix))
             if sha256 and entry.modified < before:
                 yield Listed(sha256, entry.size, entry.modified)
@@ -176,6 +181,13 @@ class S3Store(ObjectStore):
             if not upload.completed:
                 with suppress(StanchionError):  # what stays is swept
                     upload.abort()
+
+
+class _Scoped(S3Store):
+    """A part of a bucket that does not own its connections."""
+
+    def close(self) -> None:
+        pass
 
 
 class _Upload:

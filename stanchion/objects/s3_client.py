@@ -117,12 +117,13 @@ class S3Client:
         with self._asked(target):
             self._client.copy_object(Bucket=self.bucket, Key=target, CopySource=self._source(source))
 
-    def entries(self, prefix: str, page: int) -> Iterator[Entry]:
-        """All objects whose key opens with `prefix`, in order of keys, `page` of them with each request."""
+    def entries(self, prefix: str, page: int, after: str | None = None) -> Iterator[Entry]:
+        """The objects whose key opens with `prefix`, behind the key `after`, in order, `page` with each request."""
+        start = {"StartAfter": after} if after else {}
         with self._asked(prefix):
             pages = iter(
                 self._client.get_paginator("list_objects_v2").paginate(
-                    Bucket=self.bucket, Prefix=prefix, PaginationConfig={"PageSize": page}
+                    Bucket=self.bucket, Prefix=prefix, PaginationConfig={"PageSize": page}, **start
                 )
             )
         while True:

@@ -70,8 +70,18 @@ class ObjectStore(ABC):
         """Remove an object; harmless when it is not there. Whoever has it open may read on, or may be cut off."""
 
     @abstractmethod
-    def list(self, older_than: datetime) -> Iterator[Listed]:
+    def within(self, scope: str) -> ObjectStore:
+        """The store of what belongs to `scope` alone, over the same connections: closing it closes nothing.
+
+        Nothing in it shows whether another scope has the same content. Raises Unprocessable E-OBJ-06 unless `scope` is
+        one part of a name.
+        """
+
+    @abstractmethod
+    def list(self, older_than: datetime, after: bytes | None = None) -> Iterator[Listed]:
         """The objects that were last put before `older_than`, in the order of their hashes, page by page.
+
+        With `after`, those behind that hash.
 
         `older_than` needs a zone (else ValueError) and is compared with the store's own clock, to the second. Objects
         that are put or deleted meanwhile may be listed or not. What is no object of ours is passed over.

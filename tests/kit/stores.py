@@ -269,6 +269,32 @@ class StoreSuite:
             stand.store.delete(one.sha256)
         assert list(stand.store.list(FUTURE)) == []
 
+    def test_a_listing_goes_on_behind_a_hash(self, stand: Stand) -> None:
+        """However it is cut, each object comes once, in order."""
+        stored = sorted(stand.store.put([bytes([n])], most_bytes=1).sha256 for n in range(20))
+        for cut in (0, 7, 19):
+            behind = [one.sha256 for one in stand.store.list(FUTURE, stored[cut])]
+            assert behind == stored[cut + 1 :]
+
+    def test_a_scope_sees_nothing_of_another(self, stand: Stand) -> None:
+        """The same content in two of them is two objects, and what one deletes the other keeps."""
+        one, two = stand.store.within("one"), stand.store.within("two")
+        sha256 = one.put([b"secret"], most_bytes=10).sha256
+        assert two.stat(sha256) is None
+        assert stand.store.stat(sha256) is None
+        assert list(two.list(FUTURE)) == []
+        two.put([b"secret"], most_bytes=10)
+        one.delete(sha256)
+        assert whole(two.open(sha256)) == b"secret"
+        one.close()
+        assert two.verify(sha256).size == 6
+
+    @pytest.mark.parametrize("scope", ["", "..", "a/b", "a\0", ".hidden", "a" * 300])
+    def test_a_scope_is_one_part_of_a_name(self, stand: Stand, scope: str) -> None:
+        """What could lead elsewhere is refused."""
+        with pytest.raises(Unprocessable, match="E-OBJ-06"):
+            stand.store.within(scope)
+
     def test_times_need_a_zone(self, stand: Stand) -> None:
         """A naive time would be compared with whatever zone the machine has."""
         naive = datetime(2030, 1, 1)  # noqa: DTZ001 - what is refused
