@@ -64,6 +64,13 @@ ATTEMPT: Final = {
     "StepReleased": "released",
     "StepCancelled": "superseded",
 }
+ARTIFACT: Final = {
+    "ArtifactBegun": "pending",
+    "ArtifactAvailable": "available",
+    "ArtifactAbandoned": "deleted",
+    "ArtifactDeleted": "deleted",
+}
+PINS: Final = {"ArtifactPinned": True, "ArtifactUnpinned": False}
 DECIDED_WITHOUT: Final = "E-JOIN-23"
 """The reason of a branch that was cancelled since its join was decided: it counts there as skipped."""
 
@@ -112,6 +119,20 @@ class Barrier:
 
 
 @dataclass(slots=True)
+class Artifact:
+    """One version of an artifact."""
+
+    step_id: UUID | None
+    fence: int | None
+    state: str = "pending"
+    version: int = 0
+    number: int | None = None
+    sha256: str | None = None
+    size: int | None = None
+    pinned: bool = False
+
+
+@dataclass(slots=True)
 class Story:
     """A run, and the task as this run left it. `faults` are breaks in the telling itself: (step or barrier, what)."""
 
@@ -125,6 +146,7 @@ class Story:
     steps: dict[UUID, Step] = field(default_factory=dict)
     attempts: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
     barriers: dict[UUID, Barrier] = field(default_factory=dict)
+    artifacts: dict[UUID, Artifact] = field(default_factory=dict)
     faults: list[tuple[str, UUID | None, str]] = field(default_factory=list)
     _templates: dict[UUID, list[UUID]] = field(default_factory=dict)
 
@@ -141,7 +163,9 @@ class Story:
 
     def _tell(self, event: Event) -> None:
         kind = event.kind
-        if event.step_id is not None:
+        if kind in ARTIFACT or kind in PINS:
+            self._tell_artifact(event)
+        elif event.step_id is not None:
             self._tell_step(event, event.step_id)
         elif kind in TASK:
             self.begun = self.begun or kind in ("TaskAccepted", "TaskRetried")
@@ -187,6 +211,23 @@ class Story:
         if event.kind == "BarrierReleased":
             barrier.releases += 1
             barrier.included = event.body["succeeded"]
+
+    def _tell_artifact(self, event: Event) -> None:
+        version_id = UUID(event.body["artifact"])
+        if event.kind == "ArtifactBegun":
+            self.artifacts[version_id] = Artifact(event.step_id, event.fence)
+            return
+        artifact = self.artifacts.get(version_id)
+        if artifact is None:
+            self.faults.append(("artifact", version_id, f"{event.kind} of a version that no event began"))
+            return
+        self._expect("artifact", version_id, event, artifact.version)
+        artifact.version = event.version or 0
+        artifact.state = ARTIFACT.get(event.kind, artifact.state)
+        artifact.pinned = PINS.get(event.kind, artifact.pinned)
+        if event.kind == "ArtifactAvailable":
+            artifact.number, artifact.size = event.body["number"], event.body["size"]
+            artifact.sha256 = event.body["sha256"]
 
     def _tell_step(self, event: Event, step_id: UUID) -> None:
         if event.kind == "FanExpanding":
