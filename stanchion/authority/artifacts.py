@@ -6,7 +6,7 @@ A version is a row before it is bytes: the row is written as `pending`, the cont
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from stanchion.contracts import ids, limits
 from stanchion.db import tables
 from stanchion.db.engine import Database
-from stanchion.errors import Conflict, InvariantViolated, Unavailable, register_code
+from stanchion.errors import Conflict, InvariantViolated, NotFound, StanchionError, Unavailable, register_code
 from stanchion.objects import ObjectStore, Stored
 from stanchion.runtime import failpoints
 
@@ -82,12 +82,18 @@ class Flipped(NamedTuple):
     number: int | None
 
 
-def stored(store: ObjectStore, chunks: Iterable[bytes], most_bytes: int = limits.ARTIFACT_BYTES) -> Stored:
+def stored(
+    store: ObjectStore,
+    chunks: Iterable[bytes],
+    *,
+    most_bytes: int = limits.ARTIFACT_BYTES,
+    expected_sha256: bytes | None = None,
+) -> Stored:
     """Put content and verify that it is there: hashed on its way in, and as long as what was sent.
 
-    Raises TooLarge, Unavailable; InvariantViolated E-OBJ-03 when the store has something else than it was given.
+    Raises TooLarge E-SIZE-01, Unprocessable E-OBJ-02 where it is not what was expected, Unavailable.
     """
-    put = store.put(chunks, most_bytes=most_bytes)
+    put = store.put(chunks, most_bytes=most_bytes, expected_sha256=expected_sha256)
     if (size := store.stat(put.sha256)) != put.size:
         raise Unavailable("E-OBJ-04", f"{put.size:,} bytes were put, the store has {size}", fix="put it again")
     failpoints.hit(STORED, sha256=put.sha256.hex())
@@ -109,9 +115,7 @@ class Artifacts:
 
     # --- looking ---
 
-    def page(
-        self, tenant_id: UUID, task_id: UUID, *, name: str | None, limit: int, before: UUID | None = None
-    ) -> Page:
+    def page(self, tenant_id: UUID, task_id: UUID, *, name: str | None, limit: int, before: UUID | None = None) -> Page:
         """Available versions of a task, the newest first; raises NotFound for a task that is not there."""
         found = _versions().where(_VERSION.task_id == task_id)
         if name is not None:
@@ -190,13 +194,15 @@ class Artifacts:
         return bool(rows[0][0])
 
 
-def content_of(store: ObjectStore, sha256: bytes, size: int) -> Iterator[bytes]:
-    """All of a stored value, verified; raises InvariantViolated when it is missing or another one."""
-    reader = store.open_verified(sha256)
-    if reader.size != size:
-        reader.close()
-        raise InvariantViolated("E-OBJ-03", f"{reader.size:,} bytes are stored, its row says {size:,}")
-    return reader
+def verify(store: ObjectStore, sha256: bytes, size: int) -> StanchionError | None:
+    """Read all of a version's content: None when it is what its row says, else what is wrong. Raises Unavailable."""
+    try:
+        found = store.verify(sha256)
+    except (NotFound, InvariantViolated) as error:
+        return error
+    if found.size != size:
+        return InvariantViolated("E-OBJ-03", f"{found.size:,} bytes are stored, its row says {size:,}")
+    return None
 
 
 def _versions() -> Select[Any]:

@@ -61,9 +61,7 @@ class HeldArtifacts:
 
     def value_size(self, lease: Lease, sha256: bytes) -> int | None:
         """How large a value is that lies in the object store; None when it is not there, or the lease is over."""
-        rows = self.database.read(
-            "SELECT stanchion.find_value(%s, %s, %s)", (lease.step_id, lease.fence, sha256)
-        )
+        rows = self.database.read("SELECT stanchion.find_value(%s, %s, %s)", (lease.step_id, lease.fence, sha256))
         size: int | None = rows[0][0] if rows else None
         return size
 

@@ -39,7 +39,7 @@ class Objects:
                 NO_STORE,
                 "there is no object store to put it into, or to read it from",
                 where="STANCHION_OBJECTS_URL",
-                fix="set it for all services, e.g. s3://bucket/prefix or file:///srv/stanchion",
+                fix="set STANCHION_OBJECTS_URL for all services, e.g. s3://bucket/prefix or file:///srv/stanchion",
             )
         with self._lock:
             if self._store is None:

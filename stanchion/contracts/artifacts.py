@@ -26,8 +26,8 @@ BAD_MEDIA_TYPE: Final = register_code(
 
 DEFAULT_MEDIA_TYPE: Final = "application/octet-stream"
 
-_TOKEN: Final = r"[A-Za-z0-9!#$&^_.+-]+"
-_MEDIA_TYPE: Final = re.compile(rf'{_TOKEN}/{_TOKEN}(; ?{_TOKEN}=({_TOKEN}|"[A-Za-z0-9 !#$&^_.+-]*"))*')
+_WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
+_MEDIA_TYPE: Final = re.compile(rf'{_WORD}/{_WORD}(; ?{_WORD}=({_WORD}|"[A-Za-z0-9 !#$&^_.+-]*"))*')
 # Control and format characters (bidirectional ones among them) make a name look like another one.
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
