@@ -308,7 +308,12 @@ class TestFence:
         """Another one is refused."""
         surroundings(sql, ARTIFACT)
         stale = columns(ARTIFACT, "pending") | {"fence": str(FENCE - 1)}
-        assert as_engine(sql, f"INSERT INTO stanchion.artifact_version ({', '.join(stale)}) VALUES ({', '.join(stale.values())})") == "ST003"
+        assert (
+            as_engine(
+                sql, f"INSERT INTO stanchion.artifact_version ({', '.join(stale)}) VALUES ({', '.join(stale.values())})"
+            )
+            == "ST003"
+        )
 
     def test_an_attempt_is_born_with_the_current_fence(self, sql: Sql) -> None:
         """Another one is refused, and so is a second open attempt."""
@@ -374,7 +379,8 @@ class TestVersion:
 
 @pytest.mark.parametrize("state", [s.value for s in ARTIFACT.states])
 @pytest.mark.parametrize(
-    "change_to", ["sha256 = sha256('x')", "size = 7", "number = 7, available_at = now()", "made_from = ARRAY[gen_random_uuid()]"]
+    "change_to",
+    ["sha256 = sha256('x')", "size = 7", "number = 7, available_at = now()", "made_from = ARRAY[gen_random_uuid()]"],
 )
 def test_content_never_changes(sql: Sql, state: str, change_to: str) -> None:
     """In no state: what was promoted is what everybody reads for ever."""
