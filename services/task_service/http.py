@@ -21,10 +21,10 @@ from .access import Caller
 from .deps import Deps
 from .edge import Edge
 from .params import BodyBudget
-from .routers import events, inventory, keys, operate, reference, steps, tasks, why
+from .routers import artifacts, events, inventory, keys, operate, reference, steps, tasks, why
 from .settings import TaskServiceSettings
 
-ROUTERS = tuple(module.router for module in (tasks, operate, steps, events, why, inventory, keys, reference))
+ROUTERS = tuple(module.router for module in (tasks, artifacts, operate, steps, events, why, inventory, keys, reference))
 
 
 def create_app(settings: TaskServiceSettings, deps: Deps, checks: Mapping[str, Check]) -> FastAPI:

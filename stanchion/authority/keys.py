@@ -36,8 +36,11 @@ NAME_TAKEN: Final = register_code(
 
 SCOPES: Final[dict[str, str]] = {
     "task.submit": "submit tasks",
-    "task.read": "see tasks, steps, events and why they wait; no payloads",
+    "task.read": "see tasks, steps, events, names and sizes of artifacts, and why they wait; no payloads",
     "payload.read": "see inputs, results and the bytes of dead letters",
+    "artifact.read": "read the content of artifacts, and verify it",
+    "artifact.write": "upload versions of artifacts",
+    "artifact.manage": "pin, unpin and delete versions of artifacts",
     "task.cancel": "cancel tasks",
     "task.operate": "pause, resume, retry, reopen steps, open barriers, redrive dead letters",
     "worker.read": "see the workers that serve one's own tenant, without host and pid",
@@ -53,7 +56,16 @@ ABOVE_TENANTS: Final = frozenset({"worker.operate", "metrics.read", "tenant.mana
 
 ROLES: Final[dict[str, tuple[str, ...]]] = {
     "viewer": ("task.read", "worker.read"),
-    "operator": ("task.submit", "task.read", "payload.read", "task.cancel", "task.operate", "worker.read"),
+    "operator": (
+        "task.submit",
+        "task.read",
+        "payload.read",
+        "artifact.read",
+        "artifact.write",
+        "task.cancel",
+        "task.operate",
+        "worker.read",
+    ),
     "admin": tuple(scope for scope in SCOPES if scope not in ABOVE_TENANTS),
     "platform": tuple(SCOPES),
 }
