@@ -130,16 +130,22 @@ class Artifacts:
 
     def get(self, tenant_id: UUID, version_id: UUID) -> Row:
         """One available version, and the versions that were made from it; raises NotFound."""
+        row = self.find(tenant_id, version_id)
         made_into = select(_VERSION.version_id).where(
             _VERSION.task_id == select(_VERSION.task_id).where(_VERSION.version_id == version_id).scalar_subquery(),
             func.array_position(_VERSION.made_from, version_id).is_not(None),
         )
         with self.database.tenant(tenant_id) as connection:
-            rows = rows_of(connection, _versions().where(_VERSION.version_id == version_id))
-            if not rows:
-                raise missing("artifact")
             into = connection.execute(made_into.order_by(_VERSION.version_id).limit(limits.PAGE_ROWS)).scalars()
-            return rows[0] | {"made_into": list(into)}
+            return row | {"made_into": list(into)}
+
+    def find(self, tenant_id: UUID, version_id: UUID) -> Row:
+        """One available version alone; raises NotFound."""
+        with self.database.tenant(tenant_id) as connection:
+            rows = rows_of(connection, _versions().where(_VERSION.version_id == version_id))
+        if not rows:
+            raise missing("artifact")
+        return rows[0]
 
     # --- uploading ---
 
@@ -154,7 +160,7 @@ class Artifacts:
         made_from: Sequence[UUID] = (),
         actor: str,
     ) -> Row:
-        """A new version: the row, then `put`, then the flip; the version as `get` tells it.
+        """A new version: the row, then `put`, then the flip; the version as `get` would tell it.
 
         Raises NotFound for a task or a source that is not there, Conflict E-TASK-08 or E-ART-04, and what `put` raises.
         """
@@ -172,7 +178,7 @@ class Artifacts:
         )
         if rows[0][0] != "available":
             raise refused(rows[0][0])
-        return self.get(tenant_id, version_id)
+        return self.find(tenant_id, version_id) | {"made_into": []}
 
     # --- keeping and deleting ---
 

@@ -64,6 +64,7 @@ class ArtifactDoor:
         if len(parents) > limits.MADE_FROM:
             raise TooLarge("E-SIZE-01", f"{name} is made from {len(parents):,} versions", limit=limits.MADE_FROM)
         self.objects.of(self._lease.tenant_id)  # a store that is not set is said before a row is written
+        backoff = Backoff(0.1, 2.0)
         for _ in range(TRIES):
             version = self._ask(lambda: self._held.begin(self._lease, name, media_type, parents))
             content = self._stored(source)
@@ -72,6 +73,7 @@ class ArtifactDoor:
                 return Artifact(public(version), name, number, content.sha256.hex(), content.size, media_type)
             if not source.again:
                 break
+            pause(backoff.next())
         raise Unavailable(SWEPT, f"{name} was {outcome} while it was uploaded", fix="write it again")
 
     def keep_value(self, data: bytes) -> bytes:

@@ -112,7 +112,7 @@ def get_artifact(deps: Has, caller: Caller, version_id: str) -> Row:
 )
 def get_content(request: Request, deps: Has, caller: Caller, version_id: str) -> Response:
     """The content of a version, as a file to keep. ETag is its SHA-256; Range and If-None-Match are understood."""
-    row = deps.artifacts.get(caller.tenant_id, ids.parse(version_id, ids.ARTIFACT))
+    row = deps.artifacts.find(caller.tenant_id, ids.parse(version_id, ids.ARTIFACT))
     sha256, size = row["sha256"], row["size"]
     headers = headers_of(row["name"], row["media_type"], sha256)
     if is_known(request.headers, sha256):
@@ -134,7 +134,7 @@ async def verify_artifact(deps: Has, caller: Caller, version_id: str) -> Row:
     parsed = ids.parse(version_id, ids.ARTIFACT)
 
     def verified() -> Row:
-        row = deps.artifacts.get(caller.tenant_id, parsed)
+        row = deps.artifacts.find(caller.tenant_id, parsed)
         fault = verify(deps.objects.of(caller.tenant_id), row["sha256"], row["size"])
         told = {"code": fault.code, "why": fault.why or fault.what} if fault else {}
         return {"version_id": parsed, "intact": fault is None, **told}

@@ -22,7 +22,7 @@ from .performer import Part
 
 TIDY_ROWS: Final = 1_000
 SWEEP_ROWS: Final = 200
-OBJECTS_LISTED: Final = 1_000
+OBJECTS_LISTED: Final = 500
 RECOUNT_ROWS: Final = 500
 REDRIVE_LETTERS: Final = 200
 FIRST: Final = UUID(int=0)

@@ -8,6 +8,8 @@ DECLARE
   v_hash bytea;
 BEGIN
   FOR v_hash IN SELECT DISTINCT h FROM unnest(p_hashes) h ORDER BY h LOOP
+    -- most of what a sweep looks at is named: only what is not is worth a lock, of which a transaction has a few thousand
+    CONTINUE WHEN EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available');
     PERFORM lock_object(p_tenant, v_hash);
     IF NOT EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available') THEN
       INSERT INTO object_removal (tenant_id, sha256) VALUES (p_tenant, v_hash)

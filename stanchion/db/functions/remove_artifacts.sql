@@ -1,4 +1,4 @@
--- purpose: remove versions that outlived the payloads of their task since they were pinned, and that are pinned no longer
+-- purpose: remove versions whose task has lost its payloads, unless they are pinned; a part at a time, since each takes a lock
 -- transition: artifact_version available -> deleted
 -- fenced by: each version's state and pin
 -- locks: versions by id, then objects by hash

@@ -1,5 +1,5 @@
--- purpose: take inputs, results and artifacts that are not pinned away from tasks that ended so long ago; states, attempts and events stay
--- transition: artifact_version available -> deleted
+-- purpose: take inputs and results away from tasks that ended so long ago; states, attempts and events stay
+-- transition: none
 -- fenced by: the task's state, looked at under its lock: a task that is retried meanwhile keeps everything
 -- locks: tasks (skipping locked ones), then what is theirs
 CREATE FUNCTION remove_payloads(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -20,8 +20,7 @@ BEGIN
   UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
-  -- what is pinned stays, and goes once it is pinned no longer
-  UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available' AND v.pinned_at IS NOT NULL AND NOT v.outlives;
-  PERFORM retire_versions(ARRAY(SELECT v.version_id FROM artifact_version v WHERE v.task_id = ANY (v_tasks) AND v.state = 'available' AND v.pinned_at IS NULL), 'retention', 'its time was over');
+  -- artifacts follow in parts, a task may have any number of them; what is pinned stays, and goes once it is pinned no longer
+  UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available';
   RETURN cardinality(v_tasks);
 END $$;

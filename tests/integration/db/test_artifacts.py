@@ -267,6 +267,7 @@ class TestRetention:
         shelf.people.pin(engine.tenant, kept, pinned=True, actor="ann")
         engine.forward(40 * 86_400)
         assert shelf.retention.remove_payloads(30 * DAY) == 1
+        assert shelf.retention.remove_artifacts() == 1
         assert shelf.flipped(open_, shelf.put(b"late")) == ("abandoned", None)
         with pytest.raises(Conflict, match="E-TASK-08"):
             shelf.begun(task.task_id)
@@ -283,6 +284,36 @@ class TestRetention:
         assert shelf.retention.remove_history(30 * DAY) == 1
         assert engine.all("SELECT count(*) FROM stanchion.artifact_version") == [0]
         assert engine.all("SELECT count(*) FROM stanchion.artifact") == [0]
+
+    def test_any_number_of_versions_goes_in_parts(self, engine: Engine, shelf: Shelf) -> None:
+        """Each part takes a bounded number of locks, also when no content is like another."""
+        task, worker = engine.submit(single("many")), engine.worker()
+        (lease,) = worker.take()
+        shelf.made(worker, lease, b"first")
+        worker.finish(lease, 1)
+        engine.admin.execute("SET session_replication_role = replica")
+        engine.admin.execute(
+            "INSERT INTO stanchion.artifact_version (tenant_id, artifact_id, task_id, run_id, step_id, fence, state, version,"
+            " number, sha256, size, media_type, available_at) SELECT tenant_id, artifact_id, task_id, run_id, step_id, fence,"
+            " state, 1, n, sha256(n::text::bytea), 1, media_type, available_at FROM stanchion.artifact_version,"
+            " generate_series(2, 1001) n"
+        )
+        engine.admin.execute(
+            "INSERT INTO stanchion.event (tenant_id, run_id, step_id, fence, kind, version, body) SELECT tenant_id, run_id,"
+            " step_id, fence, k.kind, k.v, jsonb_build_object('artifact', version_id, 'number', number, 'size', size,"
+            " 'sha256', encode(sha256, 'hex')) FROM stanchion.artifact_version,"
+            " (VALUES ('ArtifactBegun', 0), ('ArtifactAvailable', 1)) k(kind, v) WHERE number > 1 ORDER BY k.v"
+        )
+        engine.admin.execute("SET session_replication_role = origin")
+        engine.forward(40 * 86_400)
+        assert shelf.retention.remove_payloads(30 * DAY) == 1
+        parts = []
+        while (part := shelf.retention.remove_artifacts(300)) > 0:
+            parts.append(part)
+        assert parts == [300, 300, 300, 101]
+        assert engine.one("SELECT count(*) FROM stanchion.object_removal") == (1_001,)
+        assert shelf.states() == {"deleted": 1_001}
+        assert task.task_id
 
     def test_a_live_task_keeps_everything(self, engine: Engine, shelf: Shelf) -> None:
         """However old."""

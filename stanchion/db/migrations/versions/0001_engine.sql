@@ -852,6 +852,8 @@ DECLARE
   v_hash bytea;
 BEGIN
   FOR v_hash IN SELECT DISTINCT h FROM unnest(p_hashes) h ORDER BY h LOOP
+    -- most of what a sweep looks at is named: only what is not is worth a lock, of which a transaction has a few thousand
+    CONTINUE WHEN EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available');
     PERFORM lock_object(p_tenant, v_hash);
     IF NOT EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available') THEN
       INSERT INTO object_removal (tenant_id, sha256) VALUES (p_tenant, v_hash)
@@ -3254,7 +3256,7 @@ CREATE FUNCTION release_redrive(p_id uuid) RETURNS void LANGUAGE sql SET search_
   UPDATE dead_letter SET redriven_at = NULL WHERE dead_letter_id = p_id
 $$;
 
--- purpose: remove versions that outlived the payloads of their task since they were pinned, and that are pinned no longer
+-- purpose: remove versions whose task has lost its payloads, unless they are pinned; a part at a time, since each takes a lock
 -- transition: artifact_version available -> deleted
 -- fenced by: each version's state and pin
 -- locks: versions by id, then objects by hash
@@ -3341,8 +3343,8 @@ CREATE FUNCTION remove_orphans(p_limit int) RETURNS int LANGUAGE sql SET search_
     LIMIT p_limit))
 $$;
 
--- purpose: take inputs, results and artifacts that are not pinned away from tasks that ended so long ago; states, attempts and events stay
--- transition: artifact_version available -> deleted
+-- purpose: take inputs and results away from tasks that ended so long ago; states, attempts and events stay
+-- transition: none
 -- fenced by: the task's state, looked at under its lock: a task that is retried meanwhile keeps everything
 -- locks: tasks (skipping locked ones), then what is theirs
 CREATE FUNCTION remove_payloads(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -3363,9 +3365,8 @@ BEGIN
   UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
-  -- what is pinned stays, and goes once it is pinned no longer
-  UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available' AND v.pinned_at IS NOT NULL AND NOT v.outlives;
-  PERFORM retire_versions(ARRAY(SELECT v.version_id FROM artifact_version v WHERE v.task_id = ANY (v_tasks) AND v.state = 'available' AND v.pinned_at IS NULL), 'retention', 'its time was over');
+  -- artifacts follow in parts, a task may have any number of them; what is pinned stays, and goes once it is pinned no longer
+  UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available';
   RETURN cardinality(v_tasks);
 END $$;
 
