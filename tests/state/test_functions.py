@@ -241,6 +241,7 @@ ACTS = {
         WORKER,
         "SELECT * FROM stanchion.flip_artifact(%(worker)s, %(step)s, %(fence)s, gen_random_uuid(), sha256(''), 0)",
         {},
+        fenced=True,
     ),
     "abandon_versions": Act(MAINTENANCE, "SELECT stanchion.abandon_versions('0', 100)", {}),
     "end_cancelled": Act(
