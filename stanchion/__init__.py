@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stanchion.sdk.client import Client as Client
     from stanchion.sdk.context import Ctx as Ctx
     from stanchion.sdk.kafka_client import KafkaClient as KafkaClient
+    from stanchion.workflow.artifact import Artifact as Artifact
     from stanchion.workflow.definition import Workflow as Workflow
     from stanchion.workflow.joins import All as All
     from stanchion.workflow.joins import AtLeast as AtLeast
@@ -45,6 +46,7 @@ _HOMES = {
     "Call": "stanchion.workflow.operation",
     "Again": "stanchion.workflow.outcomes",
     "All": "stanchion.workflow.joins",
+    "Artifact": "stanchion.workflow.artifact",
     "AsyncClient": "stanchion.sdk.async_client",
     "AtLeast": "stanchion.workflow.joins",
     "Client": "stanchion.sdk.client",
@@ -64,6 +66,7 @@ _HOMES = {
 __all__ = [
     "Again",
     "All",
+    "Artifact",
     "AsyncClient",
     "AtLeast",
     "Call",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from stanchion.authority.keys import Keys
+from stanchion.authority.objects import Objects
 from stanchion.authority.planning import Planning
 from stanchion.authority.upkeep import Upkeep
 from stanchion.authority.workflows import Workflows
@@ -43,7 +44,7 @@ def build(argv: Sequence[str]) -> Service:
     failpoints.configure(settings.profile)
     database = Database(settings.database_url.get_secret_value(), name="orchestrator", pool_size=4)
     upkeep = Upkeep(database)
-    planning = Planning(database, Workflows(database))
+    planning = Planning(database, Workflows(database), Objects(settings.objects_url))
     hints = Hints(settings.redis_url.get_secret_value() if settings.redis_url else None)
     lookout = Lookout(upkeep)
     look = hints.subscribe([ORCHESTRATOR])

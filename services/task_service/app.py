@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.events import Events
 from stanchion.authority.graph_view import GraphView
@@ -14,6 +15,7 @@ from stanchion.authority.intake import Intake
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
+from stanchion.authority.objects import Objects
 from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.queries import Queries
@@ -43,6 +45,7 @@ from .http import create_app
 from .intake import CommandIntake
 from .redriver import Redriver
 from .settings import TaskServiceSettings
+from .transfers import Transfers
 
 TOPICS_SECONDS: Final = 5.0
 
@@ -122,18 +125,23 @@ def deps_of(
 ) -> Deps:
     """What routes work with, over connections of their own: no flood of requests takes those of the intake."""
     keys, letters, workflows = Keys(database), DeadLetters(database), Workflows(database)
+    objects = Objects(settings.objects_url)
     return Deps(
         database=database,
         handlers=handlers_of(database, hints),
         queries=Queries(database),
         graph_view=GraphView(database, workflows),
-        outcomes=Outcomes(database, workflows),
+        outcomes=Outcomes(database, workflows, objects),
         asking=Asking(database),
         inventory=Inventory(database),
         operations=Operations(database),
         dead_letters=letters,
         redriver=Redriver(letters, producer, hints),
         maintenance=Maintenance(database),
+        artifacts=Artifacts(database),
+        objects=objects,
+        transfers=Transfers(settings.transfers),
+        upload_bytes=settings.upload_bytes,
         keys=keys,
         ring=KeyRing(keys, settings.key_cache_seconds),
         feed=feed,

@@ -7,11 +7,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
+from stanchion.authority.objects import Objects
 from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.queries import Queries
@@ -22,6 +24,7 @@ from .access import KeyRing
 from .event_feed import EventFeed
 from .handlers import Handlers
 from .redriver import Redriver
+from .transfers import Transfers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,10 @@ class Deps:
     dead_letters: DeadLetters
     redriver: Redriver
     maintenance: Maintenance
+    artifacts: Artifacts
+    objects: Objects
+    transfers: Transfers
+    upload_bytes: int
     keys: Keys
     ring: KeyRing
     feed: EventFeed

@@ -21,11 +21,11 @@ from .access import Caller
 from .deps import Deps
 from .edge import Edge
 from .params import BodyBudget
-from .routers import events, inventory, keys, operate, operations, reference, steps, tasks, why
+from .routers import artifacts, events, inventory, keys, operate, operations, reference, steps, tasks, why
 from .settings import TaskServiceSettings
 
 ROUTERS = tuple(
-    module.router for module in (tasks, operate, steps, operations, events, why, inventory, keys, reference)
+    module.router for module in (tasks, artifacts, operate, steps, operations, events, why, inventory, keys, reference)
 )
 
 

@@ -9,9 +9,10 @@ from uuid import UUID
 
 from stanchion.authority import blobs
 from stanchion.authority.leases import Done, Failure, Lease, Leases
-from stanchion.contracts import limits
+from stanchion.contracts import limits, payload
 from stanchion.contracts.texts import clean
 from stanchion.errors import Rejected, StanchionError
+from stanchion.sdk.artifacts import ArtifactDoor
 from stanchion.sdk.reading import GIVEN, Ask, arguments_of, blob, own_input
 from stanchion.workflow import planner
 from stanchion.workflow.codec import Encoded, EncodedAgain, EncodedGo, EncodedRetry, EncodedSpawn, EncodedValue
@@ -42,6 +43,10 @@ class Executor:
         return attempt.step.codec.decode_args(
             **arguments_of(self.leases, attempt.lease, attempt.node, Patience(attempt))
         )
+
+    def door(self, attempt: Attempt) -> ArtifactDoor:
+        """The attempt's way to artifacts."""
+        return ArtifactDoor(self.leases, attempt.lease, Patience(attempt))
 
     @staticmethod
     def is_plain(lease: Lease) -> bool:
@@ -92,7 +97,12 @@ class Executor:
 
     def _kept(self, attempt: Attempt, value: Any, where: str) -> tuple[Any, bytes | None]:
         """(value, None) for the row, or (None, name) once it is stored; raises TooLarge E-SIZE-01."""
-        inline, sha256, packed, size = blobs.pack(value, where)
+        data = payload.dumps(value)
+        if len(data) > limits.BLOB_BYTES and self.leases.objects.is_set:
+            if len(data) > limits.VALUE_BYTES:
+                raise blobs.too_large(where, len(data), limits.VALUE_BYTES)
+            return None, self.door(attempt).keep_value(data)
+        inline, sha256, packed, size = blobs.pack(value, where, data)
         if sha256 is None or packed is None:
             return inline, None
         row = (attempt.lease.tenant_id, sha256, size, packed)

@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
@@ -22,7 +21,7 @@ from stanchion.runtime.logging import get_logger
 from stanchion.workflow.codec import Encoded
 
 from .attempt import Attempt
-from .child import key_of, serve
+from .child import ChildSettings, key_of, serve
 from .executor import RaisedElsewhere
 
 log = get_logger()
@@ -33,10 +32,8 @@ DIED: Final = "E-STEP-28"
 class ProcessPool:
     """Child processes for isolated steps, started when the first one comes."""
 
-    def __init__(self, targets: Sequence[str], database_url: str, worker_id: UUID) -> None:
-        self.targets = tuple(targets)
-        self.database_url = database_url
-        self.worker_id = worker_id
+    def __init__(self, settings: ChildSettings) -> None:
+        self.settings = settings
         self._idle: list[_Child] = []
         self._running: dict[tuple[UUID, int], _Child] = {}
         self._all: set[_Child] = set()
@@ -96,7 +93,7 @@ class ProcessPool:
             child.kill()
 
     def _spawn(self) -> _Child:
-        child = _Child(self.targets, self.database_url, self.worker_id)
+        child = _Child(self.settings)
         self._all.add(child)
         return child
 
@@ -104,12 +101,12 @@ class ProcessPool:
 class _Child:
     """One child process and the pipe to it. All but `kill` is called on the event loop."""
 
-    def __init__(self, targets: Sequence[str], database_url: str, worker_id: UUID) -> None:
+    def __init__(self, settings: ChildSettings) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(
             target=serve,
-            args=(theirs, targets, database_url, worker_id, os.getpid()),
+            args=(theirs, settings, os.getpid()),
             name="stanchion-step",
             daemon=True,
         )

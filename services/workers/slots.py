@@ -225,6 +225,7 @@ class Slots:
         if attempt.node.isolation == "process":
             encoded = await self.processes.run(attempt)
             return await self._in_thread(lambda: self.executor.encoded(attempt, encoded))
+        attempt.context.equip(self.executor.door(attempt))
         plain = self.executor.is_plain(lease)
         arguments = (
             self.executor.arguments(attempt)

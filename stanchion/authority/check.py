@@ -134,6 +134,7 @@ class _Checked:
         yield from self._attempts()
         yield from self._operations()
         yield from self._barriers(run)
+        yield from self._artifacts()
 
     def _run(self, run: Any) -> Iterator[Difference]:
         story = self.story
@@ -226,6 +227,22 @@ class _Checked:
                 version=(row.version, told.version),
                 step_id=(row.step_id, told.step_id),
             )
+
+    def _artifacts(self) -> Iterator[Difference]:
+        left = dict(self.story.artifacts)
+        for row in self.rows(
+            "SELECT v.version_id, v.step_id, v.fence, v.state, v.version, v.number, encode(v.sha256, 'hex') AS sha256, v.size,"
+            " v.pinned_at IS NOT NULL AS pinned FROM stanchion.artifact_version v WHERE v.run_id = %(run)s"
+        ):
+            artifact = left.pop(row.version_id, None)
+            if artifact is None:
+                yield from self._unlike("artifact", row.version_id, row=(row.state, None))
+                continue
+            names = ("step_id", "fence", "state", "version", "number", "sha256", "size", "pinned")
+            told = {name: (getattr(row, name), getattr(artifact, name)) for name in names}
+            yield from self._unlike("artifact", row.version_id, **told)
+        for version_id, artifact in left.items():
+            yield from self._unlike("artifact", version_id, row=(None, artifact.state))
 
     def _barriers(self, run: Any) -> Iterator[Difference]:
         arrived = self._arrivals()

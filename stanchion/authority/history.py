@@ -79,6 +79,13 @@ OPERATION: Final = {
     "OperationCompensated": "compensated",
 }
 UNSETTLED: Final = ("dispatched", "unknown")
+ARTIFACT: Final = {
+    "ArtifactBegun": "pending",
+    "ArtifactAvailable": "available",
+    "ArtifactAbandoned": "deleted",
+    "ArtifactDeleted": "deleted",
+}
+PINS: Final = {"ArtifactPinned": True, "ArtifactUnpinned": False}
 DECIDED_WITHOUT: Final = "E-JOIN-23"
 """The reason of a branch that was cancelled since its join was decided: it counts there as skipped."""
 
@@ -136,6 +143,20 @@ class Barrier:
 
 
 @dataclass(slots=True)
+class Artifact:
+    """One version of an artifact."""
+
+    step_id: UUID | None
+    fence: int | None
+    state: str = "pending"
+    version: int = 0
+    number: int | None = None
+    sha256: str | None = None
+    size: int | None = None
+    pinned: bool = False
+
+
+@dataclass(slots=True)
 class Story:
     """A run, and the task as this run left it. `faults` are breaks in the telling itself: (step or barrier, what)."""
 
@@ -150,6 +171,7 @@ class Story:
     attempts: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
     barriers: dict[UUID, Barrier] = field(default_factory=dict)
     operations: dict[UUID, Operation] = field(default_factory=dict)
+    artifacts: dict[UUID, Artifact] = field(default_factory=dict)
     faults: list[tuple[str, UUID | None, str]] = field(default_factory=list)
     _templates: dict[UUID, list[UUID]] = field(default_factory=dict)
 
@@ -172,6 +194,8 @@ class Story:
         kind = event.kind
         if kind in OPERATION and event.step_id is not None:
             self._tell_operation(event, event.step_id)
+        elif kind in ARTIFACT or kind in PINS:
+            self._tell_artifact(event)
         elif event.step_id is not None:
             self._tell_step(event, event.step_id)
         elif kind in TASK:
@@ -227,6 +251,23 @@ class Story:
         elif event.kind != "OperationPrepared":
             self.faults.append(("operation", operation_id, f"{event.kind} of an operation that no event prepared"))
         self.operations[operation_id] = Operation(step_id, OPERATION[event.kind], event.version or 0)
+
+    def _tell_artifact(self, event: Event) -> None:
+        version_id = UUID(event.body["artifact"])
+        if event.kind == "ArtifactBegun":
+            self.artifacts[version_id] = Artifact(event.step_id, event.fence)
+            return
+        artifact = self.artifacts.get(version_id)
+        if artifact is None:
+            self.faults.append(("artifact", version_id, f"{event.kind} of a version that no event began"))
+            return
+        self._expect("artifact", version_id, event, artifact.version)
+        artifact.version = event.version or 0
+        artifact.state = ARTIFACT.get(event.kind, artifact.state)
+        artifact.pinned = PINS.get(event.kind, artifact.pinned)
+        if event.kind == "ArtifactAvailable":
+            artifact.number, artifact.size = event.body["number"], event.body["size"]
+            artifact.sha256 = event.body["sha256"]
 
     def _tell_step(self, event: Event, step_id: UUID) -> None:
         if event.kind == "FanExpanding":

@@ -36,8 +36,11 @@ NAME_TAKEN: Final = register_code(
 
 SCOPES: Final[dict[str, str]] = {
     "task.submit": "submit tasks",
-    "task.read": "see tasks, steps, events and why they wait; no payloads",
+    "task.read": "see tasks, steps, events, names and sizes of artifacts, and why they wait; no payloads",
     "payload.read": "see inputs, results and the bytes of dead letters",
+    "artifact.read": "read the content of artifacts, and verify it",
+    "artifact.write": "upload versions of artifacts",
+    "artifact.manage": "pin, unpin and delete versions of artifacts",
     "task.cancel": "cancel tasks",
     "task.operate": "pause, resume, retry, reopen steps, open barriers, redrive dead letters",
     "operation.settle": "say what became of an operation of unknown fate, and have the outside system asked",
@@ -58,6 +61,8 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
         "task.submit",
         "task.read",
         "payload.read",
+        "artifact.read",
+        "artifact.write",
         "task.cancel",
         "task.operate",
         "operation.settle",

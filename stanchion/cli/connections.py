@@ -28,6 +28,7 @@ VARIABLES: Final[dict[str, str]] = {
     "api_key": "STANCHION_API_KEY",
     "kafka_bootstrap": "STANCHION_KAFKA_BOOTSTRAP",
     "redis_url": "STANCHION_REDIS_URL",
+    "objects_url": "STANCHION_OBJECTS_URL",
     "admin_database_url": "STANCHION_ADMIN_DATABASE_URL",
     "tenant": "STANCHION_TENANT",
     "signing_key_id": "STANCHION_SIGNING_KEY_ID",

@@ -33,6 +33,7 @@ class StackNotes:
             "api_url": _url(stack, "task-service"),
             "page_url": _url(stack, "orchestrator"),
             **stack.endpoints.as_dict(),
+            "objects_url": stack.objects_url,
             "services": [
                 {
                     "name": service.name,
@@ -75,7 +76,7 @@ class StackNotes:
         """Remove what a stack made under its root; what embedded servers made is theirs to remove."""
         for name in (ENDPOINTS_NAME, KEY_NAME, _PORT_NAME):
             (self._root / name).unlink(missing_ok=True)
-        for folder in ("run", "logs"):
+        for folder in ("run", "logs", "objects"):
             shutil.rmtree(self._root / folder, ignore_errors=True)
 
     def _write(self, name: str, text: str) -> None:

@@ -30,6 +30,17 @@ TREE: Final = Branch(
                 "steps": Leaf("stanchion.cli.task_read:steps", "list the steps of a task"),
             },
         ),
+        "artifact": Branch(
+            "artifacts",
+            {
+                "list": Leaf("stanchion.cli.artifact:list_versions", "list the versions of a task's artifacts"),
+                "get": Leaf("stanchion.cli.artifact:get", "download a version, or show it"),
+                "put": Leaf("stanchion.cli.artifact:put", "upload a file as a new version"),
+                "pin": Leaf("stanchion.cli.artifact:pin", "keep a version, or let it go"),
+                "verify": Leaf("stanchion.cli.artifact:verify", "check that stored content is what it should be"),
+                "rm": Leaf("stanchion.cli.artifact:rm", "delete versions"),
+            },
+        ),
         "step": Branch("steps", {"show": Leaf("stanchion.cli.step:show", "show a step with its attempts")}),
         "why": Leaf("stanchion.cli.why:why", "say why something does not move, for any id"),
         "op": Branch(

@@ -16,9 +16,17 @@ PAYLOAD_VALUES: Final = 4_000_000  # values in one payload: stops a small value 
 INTEGER_MAX: Final = 2**53 - 1  # beyond it a double, and so JavaScript, rounds
 INLINE_BYTES: Final = 64 * KIB  # payload or result kept in the row; larger ones go by reference
 BLOB_BYTES: Final = 8 * MIB  # content-addressed blob in PostgreSQL
+VALUE_BYTES: Final = 100 * MIB  # a value beyond that goes to the object store, as an artifact; above it: stream one
 COMMAND_BYTES: Final = 64 * KIB  # payload inside a SubmitTask message
 MESSAGE_BYTES: Final = 1_000_000  # whole Kafka message: below the 1 MiB that brokers accept by default
 HTTP_BODY_BYTES: Final = BLOB_BYTES + 64 * KIB  # a request: one payload of blob size and what surrounds it
+
+# --- artifacts ---
+ARTIFACT_BYTES: Final = 50 * 1024 * MIB  # one version; parts of an upload grow, and memory with them, above 80 GiB
+ARTIFACT_CHUNK_BYTES: Final = MIB  # what is written at once is cut into chunks of this size
+MADE_FROM: Final = 1_000  # versions that one version says it is made from
+MEDIA_TYPE_CHARACTERS: Final = 200
+ARTIFACT_GRACE_HOURS: Final = 24.0  # an upload that takes longer is given up, and its content removed
 
 # --- texts ---
 KEY_CHARACTERS: Final = 200  # idempotency keys, operation keys

@@ -24,9 +24,12 @@ from .tables import GLOBAL_TABLES
 
 DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves this constructor untyped
 
+READERS_SEE = {"artifact_version": "state = 'available'"}
+"""What of a table its readers see, beside their tenant's rows alone."""
+
 INLINED = ("clock",)
 """Functions that must stay inlinable: a default that calls them runs for every row."""
-FENCED_TABLES = ("result", "event", "attempt", "operation")
+FENCED_TABLES = ("result", "event", "attempt", "artifact_version", "operation")
 APPEND_ONLY = {
     "event": "run",
     "barrier_release": "barrier",
@@ -105,6 +108,12 @@ def _triggers() -> list[str]:
         "CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();"
     )
     out.append(
+        "CREATE TRIGGER artifact_guard BEFORE UPDATE ON stanchion.artifact FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_guard();"
+    )
+    out.append(
+        "CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();"
+    )
+    out.append(
         "CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();"
     )
     return out
@@ -128,8 +137,9 @@ def _policies() -> list[str]:
             out.append(f"CREATE POLICY everyone ON {name} FOR SELECT USING (true);")
         else:
             # a missing tenant is an error, not an empty answer
+            more = f" AND {READERS_SEE[table.name]}" if table.name in READERS_SEE else ""
             out.append(
-                f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);"
+                f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid{more});"
             )
     return out
 

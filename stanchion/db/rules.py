@@ -68,5 +68,24 @@ OPERATION_RULES = """
     END IF;
   END IF;
   NEW.proof := 0;"""
-RULES = {"step": STEP_RULES, "attempt": ATTEMPT_RULES, "operation": OPERATION_RULES}
+ARTIFACT_RULES = (
+    VERSIONED.format(table="artifact_version")
+    + """
+  IF (NEW.made_from, NEW.created_at) IS DISTINCT FROM (OLD.made_from, OLD.created_at)
+    OR ((NEW.number, NEW.sha256, NEW.size, NEW.available_at) IS DISTINCT FROM (OLD.number, OLD.sha256, OLD.size, OLD.available_at) AND NOT (OLD.state = 'pending' AND NEW.state = 'available')) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the content of an artifact_version never changes';
+  END IF;
+  IF NEW.state = 'available' AND OLD.state = 'pending' AND OLD.fence IS NOT NULL THEN
+    PERFORM FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id AND s.fence = OLD.fence AND s.state IN ('leased', 'running') FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s: the lease that began this artifact_version is over', OLD.fence);
+    END IF;
+  END IF;"""
+)
+RULES = {
+    "step": STEP_RULES,
+    "attempt": ATTEMPT_RULES,
+    "operation": OPERATION_RULES,
+    "artifact_version": ARTIFACT_RULES,
+}
 """The rest of a guard, behind its transitions: versions, proofs, and what a move needs to be known."""

@@ -8,10 +8,14 @@ from uuid import UUID
 
 from stanchion.authority.leases import Lease
 from stanchion.contracts import ids
+from stanchion.contracts.artifacts import DEFAULT_MEDIA_TYPE
 from stanchion.contracts.limits import NOTE_CHARACTERS
 from stanchion.contracts.texts import clean, number
 from stanchion.errors import LeaseLost, Unavailable
 from stanchion.runtime.logging import get_logger
+from stanchion.sdk.artifact_streams import ArtifactDownload, ArtifactUpload
+from stanchion.sdk.artifacts import ArtifactDoor, Content, MadeFrom
+from stanchion.workflow.artifact import Artifact
 from stanchion.workflow.operation import Operation
 
 from .gateway import Gateway, Pending
@@ -34,6 +38,7 @@ class Context:
         self._make_gateway = gateway
         self._gateway: Gateway | None = None
         self._progress: dict[str, Any] | None = None
+        self._door: ArtifactDoor | None = None
 
     @property
     def log(self) -> Any:
@@ -131,6 +136,36 @@ class Context:
         It never fails: what is no finite number is shown as unknown, and a note is cut and cleaned to what can be kept.
         """
         self._progress = {"done": number(done), "of": number(of), "note": clean(str(note), NOTE_CHARACTERS)}
+
+    def artifact(
+        self,
+        name: str,
+        content: Content | None = None,
+        *,
+        media_type: str = DEFAULT_MEDIA_TYPE,
+        made_from: MadeFrom = (),
+    ) -> ArtifactUpload:
+        """A new version of the task's artifact `name`, promoted only while this attempt holds its step.
+
+        With content (bytes, a text, a path or chunks): `await` it in an `async` step, or call `put()` in a plain one;
+        either gives its `Artifact`. Without: `async with` or `with` gives a writer, whose `artifact` it is afterwards.
+        `made_from` names the versions that it is made from. Raises Unprocessable E-ART-01 or E-ART-02.
+        """
+        return ArtifactUpload(self._artifacts(), name, content, media_type, made_from)
+
+    def open(self, artifact: Artifact | str, *, start: int = 0, end: int | None = None) -> ArtifactDownload:
+        """The content of a version (bytes [start, end) of it): chunks in `async with` or `with`, all of it by `await`
+        or `read()`. What is read to its end is verified."""
+        return ArtifactDownload(self._artifacts(), artifact, start, end)
+
+    def equip(self, door: ArtifactDoor) -> None:
+        """Open the way to artifacts; the worker does this before the step begins."""
+        self._door = door
+
+    def _artifacts(self) -> ArtifactDoor:
+        if self._door is None:
+            raise RuntimeError("this context is not a worker's: there is no way to artifacts")
+        return self._door
 
     def pass_on_progress(self, progress: dict[str, Any]) -> None:
         """Take over what this attempt reported in a process of its own."""

@@ -144,6 +144,19 @@ class DoorLane(Lane):
         )[0]
         return lambda client: client.open_barrier(str(barrier), reason="test")
 
+    def _curate(self, shot: Shot) -> Callable[[Client], object]:
+        task = self.world.submit("fault_simple", number=1)
+        self.expect(shot, task, "completed", "one", 2)
+        with Client(self.peers[0].url, self.world.stack.api_key, timeout=PATIENCE) as client:
+            version = client.artifacts.put(_public(task), "kept", b"kept")["version_id"]
+
+        def act(client: Client) -> None:
+            client.artifacts.pin(version)
+            client.artifacts.pin(version, pinned=False)
+            client.artifacts.delete(version)
+
+        return act
+
     def _running(self, shot: Shot, state: str) -> Task:
         task = self.world.submit("fault_slow", seconds=2 * PATIENCE)
         self.expect(shot, task, state)

@@ -58,6 +58,8 @@ async def child(ctx: Ctx, number: int) -> int:
         await asyncio.sleep(SLOW_SECONDS)
     if number == 1 and first_time(ctx):
         raise OSError("the first time it fails")
+    async with ctx.artifact(f"child/{number % 3}", media_type="text/plain") as out:
+        await out.write(str(number % 2).encode())
     return number + 1
 
 
@@ -65,6 +67,7 @@ async def child(ctx: Ctx, number: int) -> int:
 def polish(ctx: Ctx, number: int) -> int:
     """A second step of each branch, in a thread."""
     note(ctx)
+    ctx.artifact("polished", b"the same of all").put()
     return number * 2
 
 

@@ -7,6 +7,7 @@ nothing bad is ever found.
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,8 +22,10 @@ from kit.engine import Admin, Engine
 from psycopg import sql
 
 import stanchion.testing.checker as package
+from stanchion.authority.held_artifacts import HeldArtifacts
 from stanchion.authority.ledger import Intent, Ledger
 from stanchion.db.engine import Database, login_url
+from stanchion.objects import Stored
 from stanchion.testing.checker import CHECKS, check, ends, report
 from stanchion.testing.history import Execution
 from stanchion.workflow import AtLeast, Ctx, Results, Workflow
@@ -74,7 +77,12 @@ class Told:
         self.executions: list[Execution] = []
         self.task = engine.submit(story())
         worker = engine.worker()
-        self._finish(worker, "plan", list("abc"))
+        (planning,) = self._take(worker, "plan")
+        held = HeldArtifacts(worker.leases.database, worker.leases.worker_id)
+        for content in (b"one", b"two"):
+            version = held.begin(planning, "notes.txt", "text/plain", [])
+            held.flip(planning, version, Stored(hashlib.sha256(content).digest(), len(content)))
+        worker.finish(planning, list("abc"))
         engine.expand()
         one, two, three = self._take(worker, "child")
         worker.fail(one, final=False, delay_ms=0)
@@ -323,6 +331,23 @@ DAMAGE = {
         f"UPDATE stanchion.step SET idx = 0 WHERE step_id = {B}",
     ),
     "a child that was never born": ("each_child_once", f"DELETE FROM stanchion.step WHERE step_id = {B}"),
+    "a version that was never promoted": (
+        "versions_lived_legally",
+        "DELETE FROM stanchion.event WHERE kind = 'ArtifactAvailable'",
+    ),
+    "a version with other content": (
+        "versions_lived_legally",
+        "UPDATE stanchion.artifact_version SET sha256 = sha256('other') WHERE number = 1",
+    ),
+    "a version that is gone": ("versions_lived_legally", "DELETE FROM stanchion.artifact_version WHERE number = 1"),
+    "a version that a stale worker promoted": (
+        "promoted_by_the_holder",
+        "UPDATE stanchion.event SET event_id = DEFAULT WHERE kind = 'ArtifactAvailable' AND body->>'number' = '2'",
+    ),
+    "a hole in the numbers of versions": (
+        "numbers_without_holes",
+        "UPDATE stanchion.artifact_version SET number = 3 WHERE number = 2",
+    ),
     "an operation that nobody prepared": (
         "operations_by_their_events",
         "DELETE FROM stanchion.event WHERE kind = 'OperationPrepared'",

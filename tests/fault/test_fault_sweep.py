@@ -36,9 +36,11 @@ from stanchion.db.engine import PHASES, TRANSACTIONS
 from stanchion.runtime.failpoints import FAILPOINTS
 
 PLACES: dict[str, type[Lane]] = {
-    **dict.fromkeys(("submit", "cancel", "pause", "reopen", "open_barrier", "retry", "intake", "op_tell"), DoorLane),
+    **dict.fromkeys(
+        ("submit", "cancel", "pause", "reopen", "open_barrier", "retry", "intake", "curate", "op_tell"), DoorLane
+    ),
     **dict.fromkeys(("lease", "renew", "give_back", "bury", "step"), WorkerLane),
-    **dict.fromkeys(("complete", "steer", "fail"), OutcomeLane),
+    **dict.fromkeys(("complete", "steer", "fail", "begin_artifact", "flip_artifact", "artifact"), OutcomeLane),
     **dict.fromkeys(EFFECTS, OutcomeLane),
     **dict.fromkeys(("expand", "timers", "reap", "offer", "sweep_run", "sweep_barrier"), OrchestratorLane),
     **dict.fromkeys(("relay_claim", "relay_delete", "relay"), RelayLane),

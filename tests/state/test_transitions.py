@@ -13,11 +13,11 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from stanchion.state import ATTEMPT, BARRIER, MACHINES, OPERATION, RUN, STEP, TASK, Machine, StepState
+from stanchion.state import ARTIFACT, ATTEMPT, BARRIER, MACHINES, OPERATION, RUN, STEP, TASK, Machine, StepState
 
 Sql = psycopg.Connection[tuple[Any, ...]]
 
-TENANT, TASK_ID, RUN_ID, STEP_ID, BARRIER_ID, WORKER_ID, OPERATION_ID = (UUID(int=n) for n in range(1, 8))
+TENANT, TASK_ID, RUN_ID, STEP_ID, BARRIER_ID, WORKER_ID, OPERATION_ID, VERSION_ID = (UUID(int=n) for n in range(1, 9))
 FENCE = 5
 IDENTITIES = {
     "task": ("task_id", TASK_ID),
@@ -26,6 +26,7 @@ IDENTITIES = {
     "attempt": ("step_id", STEP_ID),
     "barrier": ("barrier_id", BARRIER_ID),
     "operation": ("operation_id", OPERATION_ID),
+    "artifact_version": ("version_id", VERSION_ID),
 }
 HELD = ("leased", "running", "reconciling")
 
@@ -47,6 +48,10 @@ def shaped(machine: Machine, state: str) -> dict[str, str]:
         return {"released_at": "now()" if state == "released" else "NULL"}
     if machine is OPERATION:
         return {"confirmed_at": "now()" if state in ("confirmed", "compensated") else "NULL"}
+    if machine is ARTIFACT and state == "available":
+        return {"number": "1", "sha256": "sha256('')", "size": "0", "available_at": "now()"}
+    if machine is ARTIFACT:
+        return {"deleted_at": "now()" if state == "deleted" else "NULL"}
     return {"doubts": "1" if state == "unknown" else "0"}
 
 
@@ -82,6 +87,15 @@ def columns(machine: Machine, state: str) -> dict[str, str]:
             "on_failed": "collect",
             "need": 1,
             "expected": 1,
+        },
+        "artifact_version": {
+            "version_id": VERSION_ID,
+            "artifact_id": BARRIER_ID,
+            "task_id": TASK_ID,
+            "run_id": RUN_ID,
+            "step_id": STEP_ID,
+            "fence": FENCE,
+            "media_type": "text/plain",
         },
         "operation": {
             "operation_id": OPERATION_ID,
@@ -124,7 +138,7 @@ def surroundings(sql: Sql, machine: Machine, *, run: str = "running", fence: int
     """The rows that the machine's guards look at."""
     if machine is not RUN:
         forge(sql, RUN, run)
-    if machine in (ATTEMPT, OPERATION):
+    if machine in (ATTEMPT, OPERATION, ARTIFACT):
         forge(sql, STEP, "leased", fence=str(fence))
     if machine is OPERATION:
         undone = {"operation_id": "gen_random_uuid()", "key": "'undo'", "request_key": "'stn_u'"}
@@ -185,7 +199,7 @@ def fenced() -> list[Any]:
 
 
 def _fenced() -> Iterator[Any]:
-    for machine in (STEP, ATTEMPT, OPERATION):
+    for machine in (STEP, ATTEMPT, OPERATION, ARTIFACT):
         for transition in machine.transitions:
             for source in transition.sources if transition.fenced else ():
                 name = f"{machine.table}-{transition.name}-{source}"
@@ -245,7 +259,7 @@ class TestFence:
         assert as_engine(sql, change(machine, source, target, **more)) == "ST003"
         assert row(sql, machine) == before
 
-    @pytest.mark.parametrize(("machine", "source", "target"), [p for p in fenced() if p.values[0] is not ATTEMPT])
+    @pytest.mark.parametrize(("machine", "source", "target"), [p for p in fenced() if p.values[0] in (STEP, OPERATION)])
     def test_no_proof_at_all_is_refused(self, sql: Sql, machine: Machine, source: str, target: str) -> None:
         """Whoever forgets the fence writes nothing."""
         surroundings(sql, machine)
@@ -305,6 +319,25 @@ class TestFence:
         surroundings(sql, STEP)
         forge(sql, STEP, "ready")
         assert as_engine(sql, change(STEP, "ready", "leased", fence=f"fence + {by}")) == "ST002"
+
+    @pytest.mark.parametrize("state", [s.value for s in STEP.states if s.value not in ("leased", "running")])
+    def test_a_version_of_a_step_that_is_held_no_longer_stays_pending(self, sql: Sql, state: str) -> None:
+        """Also with the fence of its last lease; a probe makes no content either."""
+        forge(sql, RUN, "running")
+        forge(sql, STEP, state)
+        forge(sql, ARTIFACT, "pending")
+        assert as_engine(sql, change(ARTIFACT, "pending", "available")) == "ST003"
+
+    def test_a_version_is_born_with_the_current_fence(self, sql: Sql) -> None:
+        """Another one is refused."""
+        surroundings(sql, ARTIFACT)
+        stale = columns(ARTIFACT, "pending") | {"fence": str(FENCE - 1)}
+        assert (
+            as_engine(
+                sql, f"INSERT INTO stanchion.artifact_version ({', '.join(stale)}) VALUES ({', '.join(stale.values())})"
+            )
+            == "ST003"
+        )
 
     def test_an_attempt_is_born_with_the_current_fence(self, sql: Sql) -> None:
         """Another one is refused, and so is a second open attempt."""
@@ -369,6 +402,26 @@ class TestVersion:
             as_engine(sql, f"UPDATE stanchion.{machine.table} SET version = version + 1 WHERE {_where(machine)}")
             == "ST002"
         )
+
+
+@pytest.mark.parametrize("state", [s.value for s in ARTIFACT.states])
+@pytest.mark.parametrize(
+    "change_to",
+    ["sha256 = sha256('x')", "size = 7", "number = 7, available_at = now()", "made_from = ARRAY[gen_random_uuid()]"],
+)
+def test_content_never_changes(sql: Sql, state: str, change_to: str) -> None:
+    """In no state: what was promoted is what everybody reads for ever."""
+    surroundings(sql, ARTIFACT)
+    forge(sql, ARTIFACT, state)
+    assert as_engine(sql, f"UPDATE stanchion.artifact_version SET {change_to}") == "ST004"
+
+
+@pytest.mark.parametrize("state", [s.value for s in ARTIFACT.states])
+def test_only_a_deleted_version_leaves_its_table(sql: Sql, state: str) -> None:
+    """With history; a row that went earlier would leave an object without one."""
+    surroundings(sql, ARTIFACT)
+    forge(sql, ARTIFACT, state)
+    assert as_engine(sql, "DELETE FROM stanchion.artifact_version") == (None if state == "deleted" else "ST004")
 
 
 @pytest.mark.parametrize("run", [s.value for s in RUN.states])

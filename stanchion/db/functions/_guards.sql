@@ -42,6 +42,22 @@ BEGIN
   RETURN NEW;
 END $$;
 
+CREATE FUNCTION artifact_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- numbers of versions have no holes and are never given twice, and a name stays what it is the name of
+  IF (NEW.tenant_id, NEW.artifact_id, NEW.task_id, NEW.name, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.artifact_id, OLD.task_id, OLD.name, OLD.created_at) OR NEW.latest NOT IN (OLD.latest, OLD.latest + 1) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an artifact only counts its versions';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION artifact_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- a row that went while its content stayed would leave an object that nothing accounts for
+  IF OLD.state <> 'deleted' THEN RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('a version that is %s is not removed', OLD.state); END IF;
+  RETURN OLD;
+END $$;
+
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   -- one writer a tenant at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain

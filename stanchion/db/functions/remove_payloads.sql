@@ -22,5 +22,7 @@ BEGIN
   UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
+  -- artifacts follow in parts, a task may have any number of them; what is pinned stays, and goes once it is pinned no longer
+  UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available';
   RETURN cardinality(v_tasks);
 END $$;

@@ -13,6 +13,7 @@ from stanchion.db.columns import metadata
 from stanchion.state import MACHINES
 from stanchion.state.render import check_states
 
+from .artifacts import artifact, artifact_version, object_removal
 from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
@@ -24,6 +25,8 @@ from .work import node_stat, run, task, workflow
 __all__ = [
     "GLOBAL_TABLES",
     "api_key",
+    "artifact",
+    "artifact_version",
     "attempt",
     "audit",
     "barrier",
@@ -36,6 +39,7 @@ __all__ = [
     "maintenance_job",
     "metadata",
     "node_stat",
+    "object_removal",
     "operation",
     "operation_probe",
     "outbox",

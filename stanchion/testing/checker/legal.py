@@ -109,3 +109,13 @@ BARRIER_MOVES: Final[Moves] = {
     "BarrierFailed": (_from("waiting"), "failed"),
     "BarrierCancelled": (_from("waiting"), "cancelled"),
 }
+
+ARTIFACT_MOVES: Final[Moves] = {
+    "ArtifactBegun": (_from("unborn"), "pending"),
+    "ArtifactAvailable": (_from("pending"), "available"),
+    "ArtifactAbandoned": (_from("pending"), "deleted"),
+    "ArtifactDeleted": (_from("available"), "deleted"),
+    "ArtifactPinned": (_from("available"), ""),
+    "ArtifactUnpinned": (_from("available"), ""),
+}
+"""An empty target: it stays as it is."""

@@ -59,6 +59,7 @@ def every_event_is_known(facts: Facts) -> Iterator[Said]:
         legal.TASK_BIRTH,
         *legal.BARRIER_MOVES,
         legal.BARRIER_BIRTH,
+        *legal.ARTIFACT_MOVES,
         *legal.OPERATION_MOVES,
     }
     for event in facts.events:

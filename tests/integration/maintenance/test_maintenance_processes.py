@@ -64,7 +64,7 @@ def test_it_does_its_jobs_and_ends_when_asked(
     eventually(
         lambda: (
             {row["kind"] for row in rows(admin) if row["state"] == "done"}
-            == {"partitions", "retention", "dead-letters", "recount", "tidy"}
+            == {"partitions", "retention", "dead-letters", "recount", "tidy", "sweep", "orphans"}
         ),
         40,
     )

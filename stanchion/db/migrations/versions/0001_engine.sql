@@ -61,6 +61,54 @@ CREATE TABLE stanchion.api_key (
 	CONSTRAINT a_secret_is_kept_as_its_hash CHECK (octet_length(secret_hash) = 32)
 );
 
+CREATE TABLE stanchion.artifact (
+	tenant_id UUID NOT NULL,
+	artifact_id UUID DEFAULT uuidv7() NOT NULL,
+	task_id UUID NOT NULL,
+	name TEXT NOT NULL,
+	latest INTEGER DEFAULT '0' NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT artifact_pkey PRIMARY KEY (artifact_id, tenant_id),
+	CONSTRAINT artifact_task_id_name_tenant_id_key UNIQUE (task_id, name, tenant_id),
+	CONSTRAINT an_artifact_has_a_name_of_bounded_length CHECK (length(name) BETWEEN 1 AND 200),
+	CONSTRAINT versions_of_an_artifact_count_from_one CHECK (latest >= 0)
+)
+ WITH (fillfactor = 70);
+
+CREATE TABLE stanchion.artifact_version (
+	tenant_id UUID NOT NULL,
+	version_id UUID DEFAULT uuidv7() NOT NULL,
+	artifact_id UUID NOT NULL,
+	task_id UUID NOT NULL,
+	run_id UUID NOT NULL,
+	step_id UUID,
+	fence BIGINT,
+	actor TEXT,
+	number INTEGER,
+	version BIGINT DEFAULT '0' NOT NULL,
+	state TEXT NOT NULL,
+	sha256 BYTEA,
+	size BIGINT,
+	media_type TEXT NOT NULL,
+	made_from UUID[] DEFAULT '{}' NOT NULL,
+	outlives BOOLEAN DEFAULT 'false' NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	available_at TIMESTAMP WITH TIME ZONE,
+	deleted_at TIMESTAMP WITH TIME ZONE,
+	pinned_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT artifact_version_pkey PRIMARY KEY (version_id, tenant_id),
+	CONSTRAINT content_is_named_by_its_sha256 CHECK (octet_length(sha256) = 32),
+	CONSTRAINT content_has_a_size CHECK (size >= 0),
+	CONSTRAINT a_version_is_of_a_lease_or_of_somebody CHECK ((step_id IS NULL) = (fence IS NULL) AND (step_id IS NULL) = (actor IS NOT NULL)),
+	CONSTRAINT states_of_artifact_versions CHECK (state IN ('pending', 'available', 'deleted')),
+	CONSTRAINT an_available_version_has_its_content CHECK (state <> 'available' OR (number IS NOT NULL AND sha256 IS NOT NULL AND size IS NOT NULL)),
+	CONSTRAINT a_pending_version_has_no_number CHECK (state <> 'pending' OR number IS NULL),
+	CONSTRAINT a_version_is_numbered_when_it_becomes_available CHECK ((number IS NOT NULL) = (available_at IS NOT NULL)),
+	CONSTRAINT a_version_has_an_end_only_when_it_was_deleted CHECK ((deleted_at IS NOT NULL) = (state = 'deleted')),
+	CONSTRAINT only_an_available_version_is_pinned CHECK (pinned_at IS NULL OR state = 'available')
+)
+ WITH (fillfactor = 70);
+
 CREATE TABLE stanchion.attempt (
 	tenant_id UUID NOT NULL,
 	step_id UUID NOT NULL,
@@ -239,6 +287,17 @@ CREATE TABLE stanchion.node_stat (
 	samples BIGINT NOT NULL,
 	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT node_stat_pkey PRIMARY KEY (workflow, version, node)
+);
+
+CREATE TABLE stanchion.object_removal (
+	tenant_id UUID NOT NULL,
+	sha256 BYTEA NOT NULL,
+	asked_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	begun_at TIMESTAMP WITH TIME ZONE,
+	removed_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT object_removal_pkey PRIMARY KEY (sha256, tenant_id),
+	CONSTRAINT an_object_is_named_by_its_sha256 CHECK (octet_length(sha256) = 32),
+	CONSTRAINT a_removal_begins_before_it_ends CHECK (removed_at IS NULL OR begun_at IS NOT NULL)
 );
 
 CREATE TABLE stanchion.operation (
@@ -556,6 +615,18 @@ CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;
 
 INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;
 
+CREATE INDEX artifact_content ON stanchion.artifact_version (sha256) WHERE state = 'available';
+
+CREATE UNIQUE INDEX artifact_version_number ON stanchion.artifact_version (artifact_id, number, tenant_id);
+
+CREATE INDEX artifact_version_of_run ON stanchion.artifact_version (run_id);
+
+CREATE INDEX artifact_version_of_task ON stanchion.artifact_version (task_id, version_id);
+
+CREATE INDEX artifact_version_outlives ON stanchion.artifact_version (version_id) WHERE outlives AND pinned_at IS NULL AND state = 'available';
+
+CREATE INDEX artifact_version_pending ON stanchion.artifact_version (created_at) WHERE state = 'pending';
+
 CREATE UNIQUE INDEX attempt_one_open ON stanchion.attempt (step_id, tenant_id) WHERE ended_at IS NULL;
 
 CREATE INDEX attempt_open ON stanchion.attempt (lease_until) WHERE ended_at IS NULL;
@@ -576,9 +647,13 @@ CREATE INDEX maintenance_ended ON stanchion.maintenance_job (finished_at) WHERE 
 
 CREATE INDEX maintenance_open ON stanchion.maintenance_job (due_at) WHERE finished_at IS NULL;
 
+CREATE INDEX object_removal_ended ON stanchion.object_removal (removed_at) WHERE removed_at IS NOT NULL;
+
+CREATE INDEX object_removal_open ON stanchion.object_removal (asked_at) WHERE removed_at IS NULL;
+
 CREATE INDEX operation_blob ON stanchion.operation (payload_blob) WHERE payload_blob IS NOT NULL;
 
-CREATE UNIQUE INDEX operation_compensation ON stanchion.operation (compensates) WHERE compensates IS NOT NULL;
+CREATE UNIQUE INDEX operation_compensation ON stanchion.operation (compensates, tenant_id) WHERE compensates IS NOT NULL;
 
 CREATE UNIQUE INDEX operation_key ON stanchion.operation (scope_id, kind, key, tenant_id);
 
@@ -687,6 +762,22 @@ BEGIN
   RETURN NEW;
 END $$;
 
+CREATE FUNCTION artifact_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- numbers of versions have no holes and are never given twice, and a name stays what it is the name of
+  IF (NEW.tenant_id, NEW.artifact_id, NEW.task_id, NEW.name, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.artifact_id, OLD.task_id, OLD.name, OLD.created_at) OR NEW.latest NOT IN (OLD.latest, OLD.latest + 1) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an artifact only counts its versions';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION artifact_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- a row that went while its content stayed would leave an object that nothing accounts for
+  IF OLD.state <> 'deleted' THEN RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('a version that is %s is not removed', OLD.state); END IF;
+  RETURN OLD;
+END $$;
+
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   -- one writer a tenant at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
@@ -710,6 +801,26 @@ CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMM
 CREATE FUNCTION next_sequence(p_run uuid) RETURNS bigint LANGUAGE sql VOLATILE SET search_path = stanchion, pg_temp AS $$
   UPDATE run SET seq = seq + 1 WHERE run_id = p_run RETURNING seq
 $$;
+
+-- purpose: give up versions that were begun so long ago and never became available: their writer died, or was refused
+-- transition: artifact_version pending -> deleted
+-- fenced by: each version's state under its lock; a flip takes the same
+-- locks: versions (skipping locked ones)
+CREATE FUNCTION abandon_versions(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_n int;
+BEGIN
+  WITH d AS (
+    UPDATE artifact_version v SET state = 'deleted', version = v.version + 1, deleted_at = v_now WHERE (v.version_id, v.tenant_id) IN (
+      SELECT x.version_id, x.tenant_id FROM artifact_version x WHERE x.state = 'pending' AND x.created_at < v_now - p_older ORDER BY x.created_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED)
+    RETURNING v.*
+  ), e AS (
+    INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body) SELECT d.tenant_id, d.run_id, 'ArtifactAbandoned', d.version, v_now, 'sweeper', jsonb_strip_nulls(jsonb_build_object('artifact', d.version_id, 'step', d.step_id)) FROM d
+  )
+  SELECT count(*) INTO v_n FROM d;
+  RETURN v_n;
+END $$;
 
 -- purpose: keep what was learned about an operation, whoever learned it and whether or not it settles anything
 -- transition: none
@@ -824,6 +935,28 @@ BEGIN
   END LOOP;
 END $$;
 
+-- purpose: ask for content to be removed that no available version of the tenant names; returns how many are asked for anew
+-- transition: none
+-- fenced by: the object's lock: whoever names the content takes it too
+-- locks: objects by hash
+CREATE FUNCTION ask_removals(p_tenant uuid, p_hashes bytea[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int := 0;
+  v_hash bytea;
+BEGIN
+  FOR v_hash IN SELECT DISTINCT h FROM unnest(p_hashes) h ORDER BY h LOOP
+    -- most of what a sweep looks at is named: only what is not is worth a lock, of which a transaction has a few thousand
+    CONTINUE WHEN EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available');
+    PERFORM lock_object(p_tenant, v_hash);
+    IF NOT EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available') THEN
+      INSERT INTO object_removal (tenant_id, sha256) VALUES (p_tenant, v_hash)
+      ON CONFLICT (sha256, tenant_id) DO UPDATE SET asked_at = clock(), begun_at = NULL, removed_at = NULL WHERE object_removal.removed_at IS NOT NULL;
+      IF FOUND THEN v_n := v_n + 1; END IF;
+    END IF;
+  END LOOP;
+  RETURN v_n;
+END $$;
+
 -- purpose: leave the expansion of a fan-out to the planner: a due row is the fact, a message the hint
 -- transition: none
 -- fenced by: the caller
@@ -842,6 +975,46 @@ CREATE FUNCTION authenticate(p_hash bytea) RETURNS TABLE (tenant_id uuid, tenant
   SELECT k.tenant_id, t.name, k.name, k.scopes FROM api_key k JOIN tenant t ON t.tenant_id = k.tenant_id
   WHERE k.secret_hash = p_hash AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock())
 $$;
+
+-- purpose: begin a version of an artifact under a lease, before any byte is stored; NULL: the lease is not the current one
+-- transition: artifact_version born pending
+-- fenced by: the step's fence; a stale writer is refused, and recorded
+-- locks: the step, then the artifact
+CREATE FUNCTION begin_artifact(p_worker uuid, p_step uuid, p_fence bigint, p_name text, p_media_type text, p_made_from uuid[]) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+BEGIN
+  SELECT x.* INTO s FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
+  IF NOT FOUND OR s.fence <> p_fence OR s.state NOT IN ('leased', 'running') THEN
+    PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], NULL, 'begin_artifact', '');
+    RETURN NULL;
+  END IF;
+  RETURN insert_version(s.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id), s.run_id, s.step_id, s.fence, NULL, p_name, p_media_type, p_made_from);
+END $$;
+
+-- purpose: what to remove from the store now; from here on until it is noted as removed, no version can name this content
+-- transition: none
+-- fenced by: the removal's row, which a flip locks too
+-- locks: removals (skipping locked ones)
+CREATE FUNCTION begin_removals(p_again interval, p_limit int) RETURNS TABLE (tenant_id uuid, sha256 bytea) LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE object_removal r SET begun_at = clock() WHERE (r.sha256, r.tenant_id) IN (
+    SELECT x.sha256, x.tenant_id FROM object_removal x WHERE x.removed_at IS NULL AND (x.begun_at IS NULL OR x.begun_at < clock() - p_again) ORDER BY x.asked_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED)
+  RETURNING r.tenant_id, r.sha256
+$$;
+
+-- purpose: begin a version of an artifact for a person or a key, before any byte is stored
+-- transition: artifact_version born pending
+-- fenced by: the task's row: retention has not been there
+-- locks: the task (shared), then the artifact
+CREATE FUNCTION begin_upload(p_tenant uuid, p_task uuid, p_name text, p_media_type text, p_made_from uuid[], p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  t task;
+BEGIN
+  SELECT x.* INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR SHARE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
+  IF t.payload_removed_at IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the payloads of this task were removed'; END IF;
+  RETURN insert_version(p_tenant, p_task, t.run_id, NULL, NULL, p_actor, p_name, p_media_type, p_made_from);
+END $$;
 
 -- purpose: the steps of some branches of a fan-out of the run before, for the plan of a retried run: what stands for which node, and what it was given
 -- transition: none
@@ -1390,6 +1563,26 @@ BEGIN
   IF b.kind = 'gather' AND v_all AND NOT b.closed AND v_verdict <> 'wait' THEN o_after := o_after || close_barrier(b); END IF;
 END $$;
 
+-- purpose: delete a version at somebody's wish; false when it was deleted before
+-- transition: artifact_version available -> deleted
+-- fenced by: the version's state and pin, looked at under its lock
+-- locks: the version, then the object
+CREATE FUNCTION delete_artifact(p_tenant uuid, p_version uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v artifact_version;
+BEGIN
+  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.number IS NOT NULL FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such artifact in this tenant'; END IF;
+  IF v.pinned_at IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-ART-03 the version is pinned'; END IF;
+  IF v.state = 'available' AND NOT EXISTS (SELECT FROM artifact_version o WHERE o.sha256 = v.sha256 AND o.tenant_id = p_tenant AND o.state = 'available' AND o.version_id <> p_version)
+    AND (EXISTS (SELECT FROM result x WHERE x.blob = v.sha256 AND x.tenant_id = p_tenant) OR EXISTS (SELECT FROM step x WHERE x.input_blob = v.sha256 AND x.tenant_id = p_tenant)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-ART-06 the version is a value that a step took or returned';
+  END IF;
+  IF retire_versions(ARRAY[p_version], p_actor, p_reason) = 0 THEN RETURN false; END IF;
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'artifact.delete', p_version::text, jsonb_build_object('reason', p_reason));
+  RETURN true;
+END $$;
+
 -- purpose: nobody knows any more what became of what a step has sent: its holder is gone, or gave up waiting
 -- transition: operation dispatched -> unknown
 -- fenced by: the proof that the caller presents
@@ -1806,6 +1999,17 @@ BEGIN
   RETURN (SELECT s.step_id FROM step s WHERE s.fan_id = v_outer AND s.idx = f.idx AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
 END $$;
 
+-- purpose: where the content of a version is, to whoever holds a lease in its tenant; no row: the lease is not the current one
+-- transition: none
+-- fenced by: the step's fence: reading is granted to the holder
+-- locks: none
+CREATE FUNCTION find_artifact(p_step uuid, p_fence bigint, p_version uuid) RETURNS TABLE (version_id uuid, name text, number int, sha256 bytea, size bigint, media_type text) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT v.version_id, a.name, v.number, v.sha256, v.size, v.media_type FROM step s
+  LEFT JOIN artifact_version v ON v.version_id = p_version AND v.tenant_id = s.tenant_id AND v.state = 'available'
+  LEFT JOIN artifact a ON a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id
+  WHERE s.step_id = p_step AND s.fence = p_fence
+$$;
+
 -- purpose: what an idle worker may lease without an offer: the fact is in the table, and its message may be lost, late, or with a busy worker
 -- transition: none
 -- fenced by: nothing; lease decides
@@ -1831,6 +2035,14 @@ CREATE FUNCTION find_steps(p_tenant uuid, p_run uuid, p_fan uuid, p_idx int, p_n
   SELECT coalesce(s.answers, s.node), s.step_id, s.round FROM step s
   WHERE p_fan IS NULL AND s.run_id = p_run AND s.fan_id IS NULL AND s.tenant_id = p_tenant AND coalesce(s.answers, s.node) = ANY (p_nodes) AND s.replaced_by IS NULL
   ORDER BY 3
+$$;
+
+-- purpose: whether a value that is no blob is content of an available version, to whoever holds a lease in that tenant: its size
+-- transition: none
+-- fenced by: the step's fence: reading is granted to the holder
+-- locks: none
+CREATE FUNCTION find_value(p_step uuid, p_fence bigint, p_sha256 bytea) RETURNS bigint LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT v.size FROM step s, artifact_version v WHERE s.step_id = p_step AND s.fence = p_fence AND v.sha256 = p_sha256 AND v.tenant_id = s.tenant_id AND v.state = 'available' LIMIT 1
 $$;
 
 -- purpose: a job is done, goes on later, or failed and is tried again later; false: another worker has it
@@ -1978,6 +2190,85 @@ BEGIN
   RETURN QUERY SELECT v_fired, v_fired = p_limit;
 END $$;
 
+-- purpose: make a version of a lease visible, once its content is stored and verified
+-- transition: artifact_version pending -> available
+-- fenced by: the step's fence; a stale writer is refused, and recorded
+-- locks: the step, then the version, the object, its removal, the artifact
+CREATE FUNCTION flip_artifact(p_worker uuid, p_step uuid, p_fence bigint, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  s step;
+  v artifact_version;
+BEGIN
+  SELECT x.* INTO s FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
+  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = s.tenant_id AND x.step_id = p_step AND x.fence = p_fence FOR NO KEY UPDATE;
+  IF v.version_id IS NULL OR (v.state <> 'available' AND (s.fence <> p_fence OR s.state NOT IN ('leased', 'running'))) THEN
+    PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], NULL, 'flip_artifact', '');
+    RETURN QUERY SELECT 'superseded', NULL::int;
+    RETURN;
+  END IF;
+  RETURN QUERY SELECT f.outcome, f.number FROM flip_version(v, p_sha256, p_size) f;
+END $$;
+
+-- purpose: make a version that a person or a key uploaded visible, once its content is stored and verified
+-- transition: artifact_version pending -> available
+-- fenced by: the version's state; a task whose payloads were removed takes no more
+-- locks: the task (shared), then the version, the object, its removal, the artifact
+CREATE FUNCTION flip_upload(p_tenant uuid, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v artifact_version;
+  v_found record;
+BEGIN
+  PERFORM FROM task t WHERE t.tenant_id = p_tenant AND t.task_id = (SELECT x.task_id FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant) AND t.payload_removed_at IS NULL FOR SHARE;
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'abandoned', NULL::int;
+    RETURN;
+  END IF;
+  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.step_id IS NULL FOR NO KEY UPDATE;
+  SELECT f.outcome, f.number INTO v_found FROM flip_version(v, p_sha256, p_size) f;
+  IF v_found.outcome = 'available' AND v.state = 'pending' THEN
+    INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, v.actor, 'artifact.put', p_version::text, jsonb_build_object('task', v.task_id, 'number', v_found.number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size));
+  END IF;
+  RETURN QUERY SELECT v_found.outcome, v_found.number;
+END $$;
+
+-- purpose: a version becomes visible, with the next number; `swept` when its content was, or is being, removed since it was begun
+-- transition: artifact_version pending -> available
+-- fenced by: the version's state under its lock, and the removals of its content; the row trigger looks at the step's fence
+-- locks: the object, its removal, then the artifact; the caller holds the version
+CREATE FUNCTION flip_version(v artifact_version, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz;
+  v_number int;
+  r object_removal;
+BEGIN
+  IF v.state = 'available' AND v.sha256 = p_sha256 AND v.size = p_size THEN
+    RETURN QUERY SELECT 'available', v.number;  -- asked again, since the answer got lost
+    RETURN;
+  END IF;
+  IF v.state <> 'pending' THEN
+    RETURN QUERY SELECT 'abandoned', NULL::int;
+    RETURN;
+  END IF;
+  PERFORM lock_object(v.tenant_id, p_sha256);
+  SELECT x.* INTO r FROM object_removal x WHERE x.sha256 = p_sha256 AND x.tenant_id = v.tenant_id FOR UPDATE;
+  IF r.begun_at IS NOT NULL AND (r.removed_at IS NULL OR r.removed_at >= v.created_at) THEN
+    RETURN QUERY SELECT 'swept', NULL::int;
+    RETURN;
+  END IF;
+  -- a removal that was asked for and not begun is called off: the content is named again
+  DELETE FROM object_removal x WHERE x.sha256 = p_sha256 AND x.tenant_id = v.tenant_id;
+  UPDATE artifact a SET latest = a.latest + 1 WHERE a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id RETURNING a.latest INTO v_number;
+  v_now := clock();
+  UPDATE artifact_version x SET state = 'available', version = x.version + 1, number = v_number, sha256 = p_sha256, size = p_size, available_at = v_now WHERE x.version_id = v.version_id AND x.tenant_id = v.tenant_id;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
+  SELECT v.tenant_id, v.run_id, v.step_id, 'ArtifactAvailable', v.version + 1, v.fence, v_now, v.actor,
+    jsonb_build_object('artifact', v.version_id, 'name', a.name, 'number', v_number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size) FROM artifact a WHERE a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id;
+  RETURN QUERY SELECT 'available', v_number;
+END $$;
+
 -- purpose: what follows when a step ends without a result: its arrivals, and the end of those that only it could have started (the targets of its choice, the joins of a fan-out that never opened)
 -- transition: targets and joins pending -> skipped; a join that others feed goes on without the fan-out that was skipped
 -- fenced by: the caller settled the step in this transaction
@@ -2010,6 +2301,21 @@ DECLARE
 BEGIN
   DELETE FROM maintenance_job j WHERE (j.kind, j.key, j.tenant_id) IN (
     SELECT x.kind, x.key, x.tenant_id FROM maintenance_job x WHERE x.finished_at < clock() - p_seconds * interval '1 s' ORDER BY x.finished_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
+
+-- purpose: forget removals that ended so long ago that no upload from before them can still be flipped
+-- transition: none
+-- fenced by: the grace time, after which an upload is abandoned
+-- locks: removals
+CREATE FUNCTION forget_removals(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int;
+BEGIN
+  DELETE FROM object_removal r WHERE (r.sha256, r.tenant_id) IN (
+    SELECT x.sha256, x.tenant_id FROM object_removal x WHERE x.removed_at < clock() - p_older AND NOT EXISTS (SELECT FROM artifact_version v WHERE v.state = 'pending' AND v.created_at <= x.removed_at)
+    ORDER BY x.removed_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS v_n = ROW_COUNT;
   RETURN v_n;
 END $$;
@@ -2223,6 +2529,27 @@ BEGIN
   PERFORM spread(v_empty, '{}');
 END $$;
 
+-- purpose: a new version of an artifact, which nobody reads until it is flipped; the first one makes the artifact
+-- transition: artifact_version born pending
+-- fenced by: the caller; the row trigger looks at the fence again
+-- locks: the artifact, while it is new
+CREATE FUNCTION insert_version(p_tenant uuid, p_task uuid, p_run uuid, p_step uuid, p_fence bigint, p_actor text, p_name text, p_media_type text, p_made_from uuid[]) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_version uuid;
+BEGIN
+  IF EXISTS (SELECT FROM unnest(p_made_from) m WHERE NOT EXISTS (SELECT FROM artifact_version v WHERE v.version_id = m AND v.tenant_id = p_tenant AND v.number IS NOT NULL)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 a version that it is made from is not in this tenant';
+  END IF;
+  INSERT INTO artifact (tenant_id, task_id, name, created_at) VALUES (p_tenant, p_task, p_name, v_now) ON CONFLICT (task_id, name, tenant_id) DO NOTHING;
+  INSERT INTO artifact_version (tenant_id, artifact_id, task_id, run_id, step_id, fence, actor, state, media_type, made_from, created_at)
+  SELECT p_tenant, a.artifact_id, p_task, p_run, p_step, p_fence, p_actor, 'pending', p_media_type, p_made_from, v_now FROM artifact a WHERE a.task_id = p_task AND a.name = p_name AND a.tenant_id = p_tenant
+  RETURNING version_id INTO v_version;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
+  VALUES (p_tenant, p_run, p_step, 'ArtifactBegun', 0, p_fence, v_now, p_actor, jsonb_build_object('artifact', v_version, 'name', p_name, 'media_type', p_media_type));
+  RETURN v_version;
+END $$;
+
 -- purpose: whether a worker takes on work: active, and heard of in the last half minute
 -- transition: none
 -- fenced by: nothing: presence is information
@@ -2432,6 +2759,14 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT k.key_id, k.public_key, k.scopes, k.created_at, k.revoked_at FROM signing_key k WHERE k.tenant_id = p_tenant AND (p_after IS NULL OR k.key_id > p_after) ORDER BY k.key_id LIMIT p_limit
 $$;
 
+-- purpose: one at a time decides about the content of this name in a tenant: that a version names it, or that it may go
+-- transition: none
+-- fenced by: nothing
+-- locks: an advisory one, of the tenant and the hash
+CREATE FUNCTION lock_object(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAGE sql VOLATILE SET search_path = stanchion, pg_temp AS $$
+  SELECT pg_advisory_xact_lock(hashtextextended('object:' || p_tenant || ':' || encode(p_sha256, 'hex'), 0))
+$$;
+
 -- purpose: partitions of events for this month and the next ones, made before the first event of them is written
 -- transition: none
 -- fenced by: nothing: what exists is left alone
@@ -2582,6 +2917,14 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ORDER BY d.dead_letter_id LIMIT p_limit
 $$;
 
+-- purpose: the tenant behind this one, in the order of their ids: whose objects to look at next
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION next_tenant(p_after uuid) RETURNS uuid LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT t.tenant_id FROM tenant t WHERE t.tenant_id > p_after ORDER BY t.tenant_id LIMIT 1
+$$;
+
 -- purpose: which node each of these steps is
 -- transition: none
 -- fenced by: nothing
@@ -2642,6 +2985,14 @@ BEGIN
   SELECT count(*)::int INTO v_n FROM u;
   RETURN v_n;
 END $$;
+
+-- purpose: content has left the store; who began to upload the same before this moment has to put it again
+-- transition: none
+-- fenced by: the removal having begun
+-- locks: the removal
+CREATE FUNCTION note_removed(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE object_removal r SET removed_at = clock() WHERE r.sha256 = p_sha256 AND r.tenant_id = p_tenant AND r.begun_at IS NOT NULL AND r.removed_at IS NULL
+$$;
 
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
@@ -2995,6 +3346,24 @@ BEGIN
   RETURN true;
 END $$;
 
+-- purpose: pin a version, which retention and deletion then leave alone, or let it go
+-- transition: none (pinned_at is a flag)
+-- fenced by: the version being available
+-- locks: the version
+CREATE FUNCTION pin_artifact(p_tenant uuid, p_version uuid, p_pinned boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v artifact_version;
+BEGIN
+  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.state = 'available' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such artifact in this tenant'; END IF;
+  IF (v.pinned_at IS NOT NULL) = p_pinned THEN RETURN false; END IF;
+  UPDATE artifact_version x SET pinned_at = CASE WHEN p_pinned THEN v_now END WHERE x.version_id = p_version AND x.tenant_id = p_tenant;
+  INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body) VALUES (p_tenant, v.run_id, CASE WHEN p_pinned THEN 'ArtifactPinned' ELSE 'ArtifactUnpinned' END, v.version, v_now, p_actor, jsonb_build_object('artifact', p_version));
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, CASE WHEN p_pinned THEN 'artifact.pin' ELSE 'artifact.unpin' END, p_version::text, '{}');
+  RETURN true;
+END $$;
+
 -- purpose: the branch in which a fan-out stands
 -- transition: none
 -- fenced by: nothing
@@ -3095,8 +3464,8 @@ $$;
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT r.body, b.body FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
+CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea, sha256 bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT r.body, b.body, r.blob FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
 $$;
 
 -- purpose: take back leases that expired, by the database's clock; a loss counts when the step had begun
@@ -3394,6 +3763,14 @@ CREATE FUNCTION release_redrive(p_id uuid) RETURNS void LANGUAGE sql SET search_
   UPDATE dead_letter SET redriven_at = NULL WHERE dead_letter_id = p_id
 $$;
 
+-- purpose: remove versions whose task has lost its payloads, unless they are pinned; a part at a time, since each takes a lock
+-- transition: artifact_version available -> deleted
+-- fenced by: each version's state and pin
+-- locks: versions by id, then objects by hash
+CREATE FUNCTION remove_artifacts(p_limit int) RETURNS int LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  SELECT retire_versions(ARRAY(SELECT v.version_id FROM artifact_version v WHERE v.outlives AND v.pinned_at IS NULL AND v.state = 'available' ORDER BY v.version_id LIMIT p_limit), 'retention', 'its time was over')
+$$;
+
 -- purpose: remove stored values that nothing names any more; one that was stored within the last day may be about to be named
 -- transition: none
 -- fenced by: the rows that name it
@@ -3435,11 +3812,12 @@ END $$;
 
 -- purpose: remove tasks that ended so long ago, with their runs, steps, attempts and joins; their payloads went before, their events go with their month
 -- transition: none
--- fenced by: the task's state, looked at under its lock, and its payload being gone
+-- fenced by: the task's state, looked at under its lock, its payload being gone, and no version of it being left
 -- locks: tasks (skipping locked ones), then what is theirs
 CREATE FUNCTION remove_history(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_tasks uuid[] := ARRAY(SELECT t.task_id FROM task t WHERE t.ended_at < clock() - p_older AND t.payload_removed_at IS NOT NULL ORDER BY t.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  v_tasks uuid[] := ARRAY(SELECT t.task_id FROM task t WHERE t.ended_at < clock() - p_older AND t.payload_removed_at IS NOT NULL
+    AND NOT EXISTS (SELECT FROM artifact_version v WHERE v.task_id = t.task_id AND v.state <> 'deleted') ORDER BY t.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
   v_runs uuid[] := ARRAY(SELECT r.run_id FROM run r WHERE r.task_id = ANY (v_tasks));
   v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
   v_barriers uuid[] := ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = ANY (v_runs));
@@ -3449,6 +3827,8 @@ BEGIN
   DELETE FROM timer x WHERE x.target_id = ANY (v_steps || v_barriers || v_tasks);
   DELETE FROM attempt x WHERE x.step_id = ANY (v_steps);
   DELETE FROM barrier_slot x WHERE x.barrier_id = ANY (v_barriers);
+  DELETE FROM artifact_version x WHERE x.task_id = ANY (v_tasks);
+  DELETE FROM artifact x WHERE x.task_id = ANY (v_tasks);
   DELETE FROM step x WHERE x.step_id = ANY (v_steps);
   DELETE FROM barrier x WHERE x.barrier_id = ANY (v_barriers);
   -- what only ever grows goes after what it belongs to: until then its guard refuses
@@ -3499,6 +3879,8 @@ BEGIN
   UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
+  -- artifacts follow in parts, a task may have any number of them; what is pinned stays, and goes once it is pinned no longer
+  UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available';
   RETURN cardinality(v_tasks);
 END $$;
 
@@ -3633,6 +4015,32 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE j.step_id = p_step AND j.fence = p_fence
   ORDER BY c.idx
 $$;
+
+-- purpose: end versions, and ask for their content to be removed where no other available version of the tenant has it
+-- transition: artifact_version available -> deleted
+-- fenced by: each version's state
+-- locks: versions by id, then objects by hash
+CREATE FUNCTION retire_versions(p_versions uuid[], p_actor text, p_why text) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_n int := 0;
+  x record;
+BEGIN
+  PERFORM FROM artifact_version v WHERE v.version_id = ANY (p_versions) ORDER BY v.version_id FOR NO KEY UPDATE;
+  FOR x IN
+    WITH d AS (
+      UPDATE artifact_version v SET state = 'deleted', version = v.version + 1, deleted_at = v_now WHERE v.version_id = ANY (p_versions) AND v.state = 'available' AND v.pinned_at IS NULL RETURNING v.*
+    ), e AS (
+      INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
+      SELECT d.tenant_id, d.run_id, 'ArtifactDeleted', d.version, v_now, p_actor, jsonb_strip_nulls(jsonb_build_object('artifact', d.version_id, 'number', d.number, 'step', d.step_id, 'why', p_why)) FROM d
+    )
+    SELECT d.tenant_id, array_agg(d.sha256) AS hashes, count(*)::int AS n FROM d GROUP BY d.tenant_id ORDER BY d.tenant_id
+  LOOP
+    v_n := v_n + x.n;
+    PERFORM ask_removals(x.tenant_id, x.hashes);
+  END LOOP;
+  RETURN v_n;
+END $$;
 
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
@@ -4385,11 +4793,47 @@ BEGIN
 END $$;
 CREATE TRIGGER operation_guard BEFORE INSERT OR UPDATE ON stanchion.operation FOR EACH ROW EXECUTE FUNCTION stanchion.operation_guard();
 
+CREATE FUNCTION stanchion.artifact_version_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.state NOT IN ('pending') THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('a artifact_version is never born %s', NEW.state);
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.state <> OLD.state AND NOT (CASE OLD.state
+      WHEN 'pending' THEN NEW.state IN ('available', 'deleted')
+      WHEN 'available' THEN NEW.state IN ('deleted')
+      ELSE false END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a artifact_version: %s -> %s', OLD.state, NEW.state);
+  END IF;
+  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.version_id IS DISTINCT FROM OLD.version_id OR NEW.artifact_id IS DISTINCT FROM OLD.artifact_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.run_id IS DISTINCT FROM OLD.run_id OR NEW.step_id IS DISTINCT FROM OLD.step_id OR NEW.fence IS DISTINCT FROM OLD.fence OR NEW.actor IS DISTINCT FROM OLD.actor OR NEW.media_type IS DISTINCT FROM OLD.media_type THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a artifact_version never changes';
+  END IF;
+  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a artifact_version rises by one with each transition';
+  END IF;
+  IF (NEW.made_from, NEW.created_at) IS DISTINCT FROM (OLD.made_from, OLD.created_at)
+    OR ((NEW.number, NEW.sha256, NEW.size, NEW.available_at) IS DISTINCT FROM (OLD.number, OLD.sha256, OLD.size, OLD.available_at) AND NOT (OLD.state = 'pending' AND NEW.state = 'available')) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the content of an artifact_version never changes';
+  END IF;
+  IF NEW.state = 'available' AND OLD.state = 'pending' AND OLD.fence IS NOT NULL THEN
+    PERFORM FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id AND s.fence = OLD.fence AND s.state IN ('leased', 'running') FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s: the lease that began this artifact_version is over', OLD.fence);
+    END IF;
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER artifact_version_guard BEFORE INSERT OR UPDATE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_version_guard();
+
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.result REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.event REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.attempt REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
+
+CREATE TRIGGER fenced AFTER INSERT ON stanchion.artifact_version REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.operation REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
@@ -4419,6 +4863,10 @@ CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.workflow FOR EACH ST
 
 CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();
 
+CREATE TRIGGER artifact_guard BEFORE UPDATE ON stanchion.artifact FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_guard();
+
+CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();
+
 CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();
 
 ALTER TABLE stanchion.api_key ENABLE ROW LEVEL SECURITY;
@@ -4427,6 +4875,20 @@ ALTER TABLE stanchion.api_key FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.api_key TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.api_key FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.artifact ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.artifact FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.artifact TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.artifact FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.artifact_version ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.artifact_version FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.artifact_version TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.artifact_version FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid AND state = 'available');
 
 ALTER TABLE stanchion.attempt ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.attempt FORCE ROW LEVEL SECURITY;
@@ -4504,6 +4966,13 @@ ALTER TABLE stanchion.node_stat FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.node_stat TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY everyone ON stanchion.node_stat FOR SELECT USING (true);
+
+ALTER TABLE stanchion.object_removal ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.object_removal FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.object_removal TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.object_removal FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.operation ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.operation FORCE ROW LEVEL SECURITY;
@@ -4619,6 +5088,10 @@ CREATE POLICY everyone ON stanchion.workflow FOR SELECT USING (true);
 
 ALTER TABLE stanchion.api_key OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.artifact OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.artifact_version OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.attempt OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.audit OWNER TO stanchion_owner;
@@ -4640,6 +5113,8 @@ ALTER TABLE stanchion.inbox OWNER TO stanchion_owner;
 ALTER TABLE stanchion.maintenance_job OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.node_stat OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.object_removal OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.operation OWNER TO stanchion_owner;
 
@@ -4679,6 +5154,10 @@ GRANT USAGE ON SCHEMA stanchion TO stanchion_engine, stanchion_task_service, sta
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.api_key TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.artifact TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.artifact_version TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.attempt TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.audit TO stanchion_engine;
@@ -4700,6 +5179,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.inbox TO stanchion_engine;
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.maintenance_job TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.node_stat TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.object_removal TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.operation TO stanchion_engine;
 
@@ -4747,11 +5228,11 @@ REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -4773,9 +5254,29 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanch
 
 GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_owner;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.abandon_versions'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.abandon_versions TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ask_removals'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.ask_removals TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.authenticate TO stanchion_task_service, stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.begin_artifact TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_removals'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.begin_removals TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_upload'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.begin_upload TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.branches_before'::regproc::oid::regprocedure); END $$;
 
@@ -4827,6 +5328,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.crea
 
 GRANT EXECUTE ON FUNCTION stanchion.create_tenant TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.delete_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.delete_artifact TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.drain_worker'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.drain_worker TO stanchion_task_service;
@@ -4867,6 +5372,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fan_
 
 GRANT EXECUTE ON FUNCTION stanchion.fan_before TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.find_artifact TO stanchion_worker;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_ready'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.find_ready TO stanchion_worker;
@@ -4874,6 +5383,10 @@ GRANT EXECUTE ON FUNCTION stanchion.find_ready TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_steps'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.find_steps TO stanchion_worker, stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_value'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.find_value TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_maintenance'::regproc::oid::regprocedure); END $$;
 
@@ -4883,9 +5396,21 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fire
 
 GRANT EXECUTE ON FUNCTION stanchion.fire_timers TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.flip_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.flip_artifact TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.flip_upload'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.flip_upload TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.forget_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.forget_maintenance TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.forget_removals'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.forget_removals TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.gathers_of'::regproc::oid::regprocedure); END $$;
 
@@ -4943,6 +5468,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next
 
 GRANT EXECUTE ON FUNCTION stanchion.next_redrives TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next_tenant'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.next_tenant TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.nodes_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.nodes_of TO stanchion_orchestrator;
@@ -4954,6 +5483,10 @@ GRANT EXECUTE ON FUNCTION stanchion.note_durations TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_redriven'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.note_redriven TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_removed'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.note_removed TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.offer_ready'::regproc::oid::regprocedure); END $$;
 
@@ -4994,6 +5527,10 @@ GRANT EXECUTE ON FUNCTION stanchion.outbox_lag TO stanchion_relay, stanchion_orc
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_task'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.pause_task TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pin_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.pin_artifact TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.place_of'::regproc::oid::regprocedure); END $$;
 
@@ -5062,6 +5599,10 @@ GRANT EXECUTE ON FUNCTION stanchion.relay_tick TO stanchion_relay;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.release_redrive'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.release_redrive TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_artifacts'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_artifacts TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_dead_letters'::regproc::oid::regprocedure); END $$;
 
