@@ -2943,7 +2943,7 @@ DECLARE
 BEGIN
   SELECT w.state INTO v_was FROM webhook w WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
-  IF v_was = CASE WHEN p_paused THEN 'paused' ELSE 'active' END THEN RETURN true; END IF;
+  IF v_was = (CASE WHEN p_paused THEN 'paused' ELSE 'active' END) THEN RETURN true; END IF;
   UPDATE webhook w SET state = CASE WHEN p_paused THEN 'paused' ELSE 'active' END, changed_at = clock() WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant;
   UPDATE webhook_delivery d SET due_at = CASE WHEN NOT p_paused THEN clock() END, give_up_at = CASE WHEN p_paused THEN d.give_up_at ELSE greatest(d.give_up_at, clock() + interval '1 hour') END
   WHERE d.webhook_id = p_webhook AND d.tenant_id = p_tenant AND d.state = 'due';
