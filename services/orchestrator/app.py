@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from stanchion.authority.keys import Keys
+from stanchion.authority.people import People
 from stanchion.authority.planning import Planning
 from stanchion.authority.upkeep import Upkeep
 from stanchion.authority.webhooks import Masters, Webhooks
@@ -100,4 +101,4 @@ def pages_of(settings: OrchestratorSettings) -> Pages:
     database = Database(url, name="orchestrator pages", pool_size=2, overflow=2, wait_seconds=5.0)
     # in the dev profile whoever can reach this machine's loopback has its database and its keys as well
     open_to = settings.page_tenant if settings.profile == "dev" and is_loopback(settings.http_host) else None
-    return Pages(PageQueries(database), PageDoor(Keys(database), open_to))
+    return Pages(PageQueries(database), PageDoor(Keys(database), People(database), open_to))

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from stanchion.errors import CODES
 
+from .why_codes import WHY, Reason
+
 MARK: Final = "withheld"
 PAYLOADS: Final = ("input", "result", "progress", "given", "value", "constraints")
 """Fields that are withheld as a whole, numbers included."""
@@ -21,6 +23,8 @@ actor barrier by code edited fan kept kind node nodes on_failed outcome over pay
 workflow worker
 """
 _OPEN: Final = frozenset(_OPEN_NAMES.split())
+_TELL_OF_ERRORS: Final = frozenset({"W-ENDED", "W-RETRY"})
+"""Reasons that say why an attempt, a step or a run failed."""
 _ID = re.compile(r"[a-z]{2,3}_[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -28,6 +32,19 @@ def withheld(value: Any) -> Any:
     """A copy without what may hold payloads; an object that lost something has `withheld: true`."""
     kept, _ = _without(value, "")
     return kept
+
+
+def reason_text(reason: Reason, *, whole: bool) -> str:
+    """What a reason says; not `whole`: without the words of a step's author in it."""
+    return reason.text if whole or reason.code not in _TELL_OF_ERRORS else WHY[reason.code].meaning
+
+
+def reason_details(reason: Reason, *, whole: bool) -> dict[str, Any]:
+    """The facts of a reason; not `whole`: without texts of errors."""
+    if whole or reason.code not in _TELL_OF_ERRORS:
+        return reason.details
+    found: dict[str, Any] = withheld(reason.details)
+    return found
 
 
 def _without(value: Any, key: str) -> tuple[Any, bool]:

@@ -50,7 +50,7 @@ def list_audit(session: Session, *, actor: str | None, action: str | None, targe
     examples=[
         "stanchion audit verify",
         "stanchion audit verify --quiet > anchor.txt",
-        'stanchion audit verify --anchor "$(cat anchor.txt)"',
+        "stanchion audit verify --anchor 0:12:9f86d081884c7d65...",
     ],
     see_also=["stanchion audit list"],
 )

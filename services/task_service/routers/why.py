@@ -8,7 +8,7 @@ from stanchion.authority.keys import Principal
 from stanchion.authority.queries import BARRIER, Row
 from stanchion.authority.why import Why
 from stanchion.authority.why_codes import WHY, Reason
-from stanchion.authority.withholding import withheld
+from stanchion.authority.withholding import reason_details, reason_text
 from stanchion.contracts import ids
 
 from ..access import Caller, needs
@@ -18,7 +18,6 @@ from ..views_inventory import WhyView
 
 router = APIRouter(route_class=StrictRoute, tags=["why"])
 
-TELL_OF_ERRORS = frozenset({"W-ENDED", "W-RETRY"})
 _PREFIXES = {"task": ids.TASK, "run": ids.RUN, "step": ids.STEP, "barrier": BARRIER}
 
 
@@ -45,15 +44,13 @@ def _shown(caller: Principal, why: Why) -> Row:
 
 
 def _reason(reason: Reason, *, whole: bool) -> Row:
-    # what ended says why in words that a step's author wrote
-    text = reason.text if whole or reason.code not in TELL_OF_ERRORS else WHY[reason.code].meaning
     return {
         "code": reason.code,
-        "text": text,
+        "text": reason_text(reason, whole=whole),
         "meaning": WHY[reason.code].meaning,
         "since": reason.since,
         "until": reason.until,
         "by_itself": reason.by_itself,
         "fix": list(reason.fix),
-        "details": reason.details if whole or reason.code not in TELL_OF_ERRORS else withheld(reason.details),
+        "details": reason_details(reason, whole=whole),
     }
