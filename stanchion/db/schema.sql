@@ -553,7 +553,7 @@ CREATE TABLE stanchion.webhook_delivery (
 	give_up_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	ended_at TIMESTAMP WITH TIME ZONE,
 	CONSTRAINT webhook_delivery_pkey PRIMARY KEY (delivery_id, tenant_id),
-	CONSTRAINT webhook_delivery_webhook_id_event_id_key UNIQUE (webhook_id, event_id),
+	CONSTRAINT webhook_delivery_webhook_id_event_id_tenant_id_key UNIQUE (webhook_id, event_id, tenant_id),
 	CONSTRAINT states_of_webhook_deliveries CHECK (state IN ('due', 'sent', 'failed')),
 	CONSTRAINT a_delivery_has_an_end_only_when_it_ended CHECK ((ended_at IS NULL) = (state = 'due')),
 	CONSTRAINT what_has_ended_is_not_due CHECK (state = 'due' OR due_at IS NULL)

@@ -57,7 +57,7 @@ webhook_delivery = Table(
     at("give_up_at"),
     at("ended_at", nullable=True),
     PrimaryKeyConstraint("delivery_id", "tenant_id"),
-    UniqueConstraint("webhook_id", "event_id"),
+    UniqueConstraint("webhook_id", "event_id", "tenant_id"),
     Index("deliveries_due", "due_at", postgresql_where=text("state = 'due' AND due_at IS NOT NULL")),
     Index("deliveries_of_webhook", "webhook_id", "due_at", postgresql_where=text("state = 'due'")),
     Index("deliveries_of_tenant", "tenant_id", "delivery_id"),
