@@ -19,7 +19,7 @@ class Lookout:
 
     def __init__(self, upkeep: Upkeep) -> None:
         self.upkeep = upkeep
-        self.latest = Waiting(False, False, False, False, [], [])
+        self.latest = Waiting(False, False, False, False, [], [], False)
         self._sleepers: list[tuple[str, Event]] = []
 
     def wakes(self, field: str, event: Event) -> Event:

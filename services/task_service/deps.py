@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from stanchion.authority.artifacts import Artifacts
+from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
@@ -16,14 +17,18 @@ from stanchion.authority.maintenance import Maintenance
 from stanchion.authority.objects import Objects
 from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
+from stanchion.authority.people import People
 from stanchion.authority.queries import Queries
+from stanchion.authority.webhooks import Webhooks
 from stanchion.authority.why import Asking
 from stanchion.db.engine import Database
+from stanchion.runtime.outside import Rules
 
 from .access import KeyRing
 from .event_feed import EventFeed
 from .handlers import Handlers
 from .redriver import Redriver
+from .sign_in import SignIn
 from .transfers import Transfers
 
 
@@ -47,6 +52,11 @@ class Deps:
     transfers: Transfers
     upload_bytes: int
     keys: Keys
+    people: People
+    sign_in: SignIn
+    audit: Audit
+    webhooks: Webhooks
+    webhook_rules: Rules
     ring: KeyRing
     feed: EventFeed
     stream_heartbeat: float

@@ -164,9 +164,9 @@ class Handlers:
     def drain(self, principal: Principal, worker_id: UUID) -> None:
         """Ask a worker to drain; raises NotFound, and NotAllowed E-AUTH-03 for one that serves other tenants too."""
         if "worker.operate" in principal.scopes:
-            return self.tasks.drain(worker_id)
+            return self.tasks.drain(principal.tenant_id, worker_id, actor=principal.actor)
         try:
-            self.tasks.drain(worker_id, principal.tenant_id)
+            self.tasks.drain(principal.tenant_id, worker_id, actor=principal.actor, only_of=principal.tenant_id)
         except NotFound:  # there is none, or it is not this tenant's alone: which of the two is not for it to learn
             principal.require("worker.operate")
 

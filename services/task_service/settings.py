@@ -9,10 +9,11 @@ from pydantic_settings import NoDecode
 
 from stanchion.contracts import limits
 from stanchion.errors import Unprocessable
-from stanchion.runtime.settings import ServiceSettings
+
+from .sign_in_settings import SignInSettings
 
 
-class TaskServiceSettings(ServiceSettings):
+class TaskServiceSettings(SignInSettings):
     """How much the one door lets in at once, and what it asks of Kafka commands."""
 
     SERVICE: ClassVar[str] = "task-service"

@@ -10,9 +10,9 @@ from pydantic import PlainSerializer
 
 from stanchion.contracts import ids
 
-from .views import RunId, StepId, TaskId, View, _form, _shown
+from .views import RunId, StepId, TaskId, View, form, shown
 
-ArtifactId = Annotated[UUID, _shown(ids.ARTIFACT), _form(ids.ARTIFACT)]
+ArtifactId = Annotated[UUID, shown(ids.ARTIFACT), form(ids.ARTIFACT)]
 Hash = Annotated[bytes, PlainSerializer(bytes.hex, return_type=str)]
 
 

@@ -20,6 +20,7 @@ class Waiting(NamedTuple):
     offers: bool
     runs: list[UUID]
     barriers: list[UUID]
+    deliveries: bool
 
 
 class Upkeep:

@@ -84,6 +84,13 @@ INBOX_DAYS: Final = 30.0  # how long ids of applied messages are kept: longer th
 SIGNED_DAYS: Final = 29.0  # age of a signed command: below INBOX_DAYS, or one that was forgotten could be replayed
 SIGNED_AHEAD_SECONDS: Final = 300.0  # how far the clock of whoever signs may be ahead of ours
 
+# --- webhooks ---
+WEBHOOKS: Final = 20  # of one tenant
+WEBHOOK_SECONDS: Final = 10.0  # in which an endpoint has to answer
+WEBHOOK_ANSWER_BYTES: Final = 16 * KIB  # that are read of its answer; nothing of it is kept
+WEBHOOK_DAYS: Final = 3.0  # for which it is called again; then the delivery is given up
+WEBHOOK_BACKOFF_SECONDS: Final = 3_600.0  # between two tries at most
+
 # --- pages ---
 PAGE_ROWS: Final = 100
 PAGE_ROWS_MAX: Final = 1_000

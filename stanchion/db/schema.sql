@@ -133,6 +133,7 @@ CREATE TABLE stanchion.attempt (
 
 CREATE TABLE stanchion.audit (
 	tenant_id UUID NOT NULL,
+	lane SMALLINT DEFAULT '0' NOT NULL,
 	audit_id BIGINT GENERATED ALWAYS AS IDENTITY,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	actor TEXT NOT NULL,
@@ -141,7 +142,8 @@ CREATE TABLE stanchion.audit (
 	detail JSONB NOT NULL,
 	previous_hash BYTEA,
 	hash BYTEA NOT NULL,
-	CONSTRAINT audit_pkey PRIMARY KEY (audit_id, tenant_id)
+	CONSTRAINT audit_pkey PRIMARY KEY (audit_id, tenant_id),
+	CONSTRAINT lanes_of_the_audit_log CHECK (lane BETWEEN 0 AND 8)
 );
 
 CREATE TABLE stanchion.barrier (
@@ -388,6 +390,27 @@ CREATE TABLE stanchion.outbox_partition (
 )
  WITH (fillfactor = 20);
 
+CREATE TABLE stanchion.person (
+	person_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	name TEXT NOT NULL,
+	display_name TEXT NOT NULL,
+	email TEXT,
+	issuer TEXT,
+	subject TEXT,
+	role TEXT NOT NULL,
+	rights TEXT[] DEFAULT '{}' NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	disabled_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT person_pkey PRIMARY KEY (person_id, tenant_id),
+	CONSTRAINT person_tenant_id_name_key UNIQUE (tenant_id, name),
+	CONSTRAINT person_tenant_id_issuer_subject_key UNIQUE (tenant_id, issuer, subject),
+	CONSTRAINT a_person_has_a_handle CHECK (name ~ '^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$'),
+	CONSTRAINT roles_of_people CHECK (role IN ('viewer', 'operator', 'approver', 'admin', 'platform')),
+	CONSTRAINT only_payloads_are_a_right_of_their_own CHECK (rights <@ ARRAY['payload.read']),
+	CONSTRAINT a_subject_has_an_issuer CHECK ((issuer IS NULL) = (subject IS NULL))
+);
+
 CREATE TABLE stanchion.ready (
 	step_id UUID NOT NULL,
 	tenant_id UUID NOT NULL,
@@ -463,6 +486,37 @@ CREATE TABLE stanchion.run (
 	CONSTRAINT a_succeeded_run_has_nothing_open CHECK (state <> 'succeeded' OR open = 0)
 )
  WITH (fillfactor = 40);
+
+CREATE TABLE stanchion.session (
+	session_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	person_id UUID NOT NULL,
+	kind TEXT NOT NULL,
+	token_hash BYTEA NOT NULL,
+	csrf_secret BYTEA NOT NULL,
+	idle_seconds INTEGER NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	used_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	expires_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	revoked_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT session_pkey PRIMARY KEY (session_id, tenant_id),
+	CONSTRAINT session_token_hash_key UNIQUE (token_hash),
+	CONSTRAINT kinds_of_sessions CHECK (kind IN ('browser', 'cli')),
+	CONSTRAINT a_token_is_kept_as_its_hash CHECK (octet_length(token_hash) = 32),
+	CONSTRAINT a_csrf_secret_has_32_bytes CHECK (octet_length(csrf_secret) = 32)
+);
+
+CREATE TABLE stanchion.sign_in (
+	state_hash BYTEA NOT NULL,
+	tenant_id UUID NOT NULL,
+	binder_hash BYTEA NOT NULL,
+	nonce TEXT NOT NULL,
+	verifier TEXT NOT NULL,
+	return_to TEXT NOT NULL,
+	expires_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT sign_in_pkey PRIMARY KEY (state_hash, tenant_id),
+	CONSTRAINT a_sign_in_is_found_by_hashes CHECK (octet_length(state_hash) = 32 AND octet_length(binder_hash) = 32)
+);
 
 CREATE TABLE stanchion.signing_key (
 	key_id TEXT NOT NULL,
@@ -560,6 +614,15 @@ CREATE TABLE stanchion.task (
 )
  WITH (fillfactor = 70);
 
+CREATE TABLE stanchion.team_member (
+	tenant_id UUID NOT NULL,
+	team TEXT NOT NULL,
+	person_id UUID NOT NULL,
+	added_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT team_member_pkey PRIMARY KEY (person_id, team, tenant_id),
+	CONSTRAINT a_team_has_a_handle CHECK (team ~ '^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$')
+);
+
 CREATE TABLE stanchion.tenant (
 	tenant_id UUID NOT NULL,
 	name TEXT NOT NULL,
@@ -580,6 +643,46 @@ CREATE TABLE stanchion.timer (
 	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe'))
 )
  WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000);
+
+CREATE TABLE stanchion.webhook (
+	webhook_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	url TEXT NOT NULL,
+	events TEXT[] NOT NULL,
+	master TEXT NOT NULL,
+	state TEXT DEFAULT 'active' NOT NULL,
+	created_by TEXT NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	changed_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT webhook_pkey PRIMARY KEY (webhook_id, tenant_id),
+	CONSTRAINT states_of_webhooks CHECK (state IN ('active', 'paused', 'failed')),
+	CONSTRAINT a_webhook_wants_something CHECK (cardinality(events) BETWEEN 1 AND 50)
+);
+
+CREATE TABLE stanchion.webhook_delivery (
+	delivery_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	webhook_id UUID NOT NULL,
+	event_id UUID NOT NULL,
+	type TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	body JSONB NOT NULL,
+	state TEXT DEFAULT 'due' NOT NULL,
+	fence BIGINT DEFAULT '0' NOT NULL,
+	tries INTEGER DEFAULT '0' NOT NULL,
+	status INTEGER,
+	error TEXT,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	due_at TIMESTAMP WITH TIME ZONE,
+	give_up_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	ended_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT webhook_delivery_pkey PRIMARY KEY (delivery_id, tenant_id),
+	CONSTRAINT webhook_delivery_webhook_id_event_id_tenant_id_key UNIQUE (webhook_id, event_id, tenant_id),
+	CONSTRAINT states_of_webhook_deliveries CHECK (state IN ('due', 'sent', 'failed')),
+	CONSTRAINT a_delivery_has_an_end_only_when_it_ended CHECK ((ended_at IS NULL) = (state = 'due')),
+	CONSTRAINT what_has_ended_is_not_due CHECK (state = 'due' OR due_at IS NULL)
+)
+ WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000, fillfactor = 70);
 
 CREATE TABLE stanchion.worker (
 	worker_id UUID NOT NULL,
@@ -630,6 +733,8 @@ CREATE INDEX artifact_version_pending ON stanchion.artifact_version (created_at)
 CREATE UNIQUE INDEX attempt_one_open ON stanchion.attempt (step_id, tenant_id) WHERE ended_at IS NULL;
 
 CREATE INDEX attempt_open ON stanchion.attempt (lease_until) WHERE ended_at IS NULL;
+
+CREATE INDEX audit_lanes ON stanchion.audit (tenant_id, lane, audit_id);
 
 CREATE INDEX audit_of_tenant ON stanchion.audit (tenant_id, audit_id);
 
@@ -683,6 +788,10 @@ CREATE INDEX run_of_task ON stanchion.run (task_id, number);
 
 CREATE INDEX run_winding_down ON stanchion.run (run_id) WHERE state = 'cancelling';
 
+CREATE INDEX sessions_of_person ON stanchion.session (person_id);
+
+CREATE INDEX sign_ins_by_end ON stanchion.sign_in (expires_at);
+
 CREATE INDEX step_blob ON stanchion.step (input_blob) WHERE input_blob IS NOT NULL;
 
 CREATE INDEX step_of_fan ON stanchion.step (fan_id, idx) WHERE fan_id IS NOT NULL;
@@ -699,11 +808,23 @@ CREATE INDEX task_newest ON stanchion.task (tenant_id, task_id DESC);
 
 CREATE INDEX task_with_payload ON stanchion.task (ended_at) WHERE ended_at IS NOT NULL AND payload_removed_at IS NULL;
 
+CREATE INDEX teams_of_tenant ON stanchion.team_member (tenant_id, team);
+
 CREATE INDEX timer_due ON stanchion.timer (due_at);
 
 CREATE INDEX timer_expand ON stanchion.timer (run_id, due_at) WHERE kind = 'expand';
 
 CREATE INDEX timer_of_target ON stanchion.timer (target_id);
+
+CREATE INDEX webhooks_of_tenant ON stanchion.webhook (tenant_id);
+
+CREATE INDEX deliveries_due ON stanchion.webhook_delivery (due_at) WHERE state = 'due' AND due_at IS NOT NULL;
+
+CREATE INDEX deliveries_ended ON stanchion.webhook_delivery (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE INDEX deliveries_of_tenant ON stanchion.webhook_delivery (tenant_id, delivery_id);
+
+CREATE INDEX deliveries_of_webhook ON stanchion.webhook_delivery (webhook_id, due_at) WHERE state = 'due';
 
 -- purpose: the composite types that functions pass among themselves
 -- transition: none
@@ -780,11 +901,11 @@ END $$;
 
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
-  -- one writer a tenant at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
-  PERFORM pg_advisory_xact_lock(hashtextextended('audit:' || NEW.tenant_id::text, 0));
+  -- one writer a lane at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
+  PERFORM pg_advisory_xact_lock(hashtextextended(concat('audit:', NEW.tenant_id, ':', NEW.lane), 0));
   NEW.audit_id := nextval('audit_audit_id_seq');
-  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id ORDER BY a.audit_id DESC LIMIT 1);
-  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(concat_ws(E'\x1f', NEW.tenant_id, NEW.at AT TIME ZONE 'UTC', NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
+  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id AND a.lane = NEW.lane ORDER BY a.audit_id DESC LIMIT 1);
+  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(audit_text(NEW.tenant_id, NEW.lane, NEW.audit_id, NEW.at, NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
   RETURN NEW;
 END $$;
 
@@ -967,6 +1088,14 @@ CREATE FUNCTION ask_to_expand(s step) RETURNS void LANGUAGE sql SET search_path 
   VALUES (outbox_partition_of(s.run_id), s.tenant_id, 'stanchion.orchestrator.commands.v1', s.run_id::text, 'PlanRun', s.run_id::text, jsonb_build_object('run_id', s.run_id)::text);
 $$;
 
+-- purpose: an entry of the audit log as the one text that its hash covers: a JSON array, so that no two entries can read alike
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION audit_text(p_tenant uuid, p_lane smallint, p_id bigint, p_at timestamptz, p_actor text, p_action text, p_target text, p_detail jsonb) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT jsonb_build_array(p_tenant, p_lane, p_id, to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), p_actor, p_action, p_target, p_detail)::text
+$$;
+
 -- purpose: whose key this is and what it may do
 -- transition: none
 -- fenced by: nothing
@@ -975,6 +1104,25 @@ CREATE FUNCTION authenticate(p_hash bytea) RETURNS TABLE (tenant_id uuid, tenant
   SELECT k.tenant_id, t.name, k.name, k.scopes FROM api_key k JOIN tenant t ON t.tenant_id = k.tenant_id
   WHERE k.secret_hash = p_hash AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock())
 $$;
+
+-- purpose: whose session this is and what they may do now; one probe by the hash, whoever asks; its use is noted once a minute
+-- transition: none
+-- fenced by: nothing
+-- locks: the session's row, at most once a minute
+CREATE FUNCTION authenticate_session(p_hash bytea, p_kind text) RETURNS TABLE (tenant_id uuid, tenant text, name text, role text, rights text[], teams text[], person_id uuid, session_id uuid, csrf_secret bytea, expires_at timestamptz)
+LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  s session;
+BEGIN
+  SELECT * INTO s FROM session x WHERE x.token_hash = p_hash AND x.kind = p_kind AND x.revoked_at IS NULL AND x.expires_at > clock() AND x.used_at + x.idle_seconds * interval '1 s' > clock();
+  IF NOT FOUND THEN RETURN; END IF;
+  IF s.used_at < clock() - interval '1 minute' THEN
+    UPDATE session x SET used_at = clock() WHERE x.session_id = s.session_id AND x.tenant_id = s.tenant_id AND x.revoked_at IS NULL;
+  END IF;
+  RETURN QUERY SELECT s.tenant_id, t.name, p.name, p.role, p.rights, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id ORDER BY m.team), p.person_id, s.session_id, s.csrf_secret, s.expires_at
+    FROM person p JOIN tenant t ON t.tenant_id = p.tenant_id WHERE p.person_id = s.person_id AND p.tenant_id = s.tenant_id AND p.disabled_at IS NULL;
+END $$;
 
 -- purpose: begin a version of an artifact under a lease, before any byte is stored; NULL: the lease is not the current one
 -- transition: artifact_version born pending
@@ -1000,6 +1148,16 @@ CREATE FUNCTION begin_removals(p_again interval, p_limit int) RETURNS TABLE (ten
   UPDATE object_removal r SET begun_at = clock() WHERE (r.sha256, r.tenant_id) IN (
     SELECT x.sha256, x.tenant_id FROM object_removal x WHERE x.removed_at IS NULL AND (x.begun_at IS NULL OR x.begun_at < clock() - p_again) ORDER BY x.asked_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED)
   RETURNING r.tenant_id, r.sha256
+$$;
+
+-- purpose: remember a sign-in that goes to a provider; those that never came back go
+-- transition: none
+-- fenced by: the primary key
+-- locks: rows that go (skipping locked ones), a new row
+CREATE FUNCTION begin_sign_in(p_tenant uuid, p_state bytea, p_binder bytea, p_nonce text, p_verifier text, p_return_to text, p_seconds int) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  DELETE FROM sign_in s USING (SELECT x.state_hash, x.tenant_id FROM sign_in x WHERE x.expires_at < (SELECT clock()) ORDER BY x.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED) old
+  WHERE s.state_hash = old.state_hash AND s.tenant_id = old.tenant_id;
+  INSERT INTO sign_in (tenant_id, state_hash, binder_hash, nonce, verifier, return_to, expires_at) VALUES (p_tenant, p_state, p_binder, p_nonce, p_verifier, p_return_to, clock() + p_seconds * interval '1 s')
 $$;
 
 -- purpose: begin a version of an artifact for a person or a key, before any byte is stored
@@ -1162,6 +1320,25 @@ BEGIN
   END LOOP;
 END $$;
 
+-- purpose: a courier takes deliveries that are due, of each webhook as many as it still has hands for; a lease is a due time in the future, so one that is lost comes again by itself
+-- transition: none: a delivery stays due until it was sent or given up
+-- fenced by: the fence, which rises with each claim
+-- locks: the deliveries, skipping locked ones
+CREATE FUNCTION claim_deliveries(p_limit int, p_each int, p_busy uuid[], p_lease_ms int) RETURNS TABLE (delivery_id uuid, tenant_id uuid, tenant text, webhook_id uuid, url text, master text, event_id uuid, type text, subject text, body jsonb, fence bigint, tries int, created_at timestamptz)
+LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  -- looked for webhook by webhook: an endpoint that hangs, and all that waits for it, hides nobody else's deliveries
+  WITH claimed AS MATERIALIZED (
+    SELECT y.* FROM webhook w, LATERAL (
+      SELECT d.delivery_id, d.tenant_id, d.due_at FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.state = 'due' AND d.due_at <= (SELECT clock())
+      ORDER BY d.due_at LIMIT greatest(0, p_each - coalesce(cardinality(array_positions(p_busy, w.webhook_id)), 0)) FOR NO KEY UPDATE SKIP LOCKED) y
+    ORDER BY y.due_at LIMIT p_limit
+  )
+  UPDATE webhook_delivery d SET fence = d.fence + 1, due_at = clock() + p_lease_ms * interval '1 ms'
+  FROM claimed x JOIN tenant t ON t.tenant_id = x.tenant_id, webhook w
+  WHERE d.delivery_id = x.delivery_id AND d.tenant_id = x.tenant_id AND w.webhook_id = d.webhook_id AND w.tenant_id = d.tenant_id
+  RETURNING d.delivery_id, d.tenant_id, t.name, d.webhook_id, w.url, w.master, d.event_id, d.type, d.subject, d.body, d.fence, d.tries, d.created_at
+$$;
+
 -- purpose: one worker takes a job, by the fence that it was offered with; a second entry of the queue for it finds another fence
 -- transition: maintenance job due -> running, or running -> running when its lease has expired
 -- fenced by: the fence of the offer
@@ -1230,7 +1407,7 @@ END $$;
 -- purpose: a person wants an effect to be undone
 -- transition: birth: step ready, of kind undo
 -- fenced by: the operation being confirmed, and nothing undoing it already
--- locks: the operation, the audit chain last
+-- locks: the operation, then the audit log
 CREATE FUNCTION compensate_operation(p_tenant uuid, p_operation uuid, p_reason text, p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_step uuid;
@@ -1242,7 +1419,7 @@ BEGIN
   IF FOUND THEN RETURN v_step; END IF;
   IF o.state <> 'confirmed' OR o.undo_kind IS NULL THEN RETURN NULL; END IF;
   v_step := undo_operation(o, p_actor, p_reason);
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'operation.compensate', p_operation::text, jsonb_build_object('reason', p_reason));
+  PERFORM note_act(p_tenant, p_actor, 'operation.compensate', p_operation::text, jsonb_build_object('reason', p_reason));
   RETURN v_step;
 END $$;
 
@@ -1508,14 +1685,34 @@ CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_
   SELECT EXISTS (SELECT FROM k)
 $$;
 
--- purpose: a tenant, made once a name
+-- purpose: a tenant, made once a name; noted in its own audit log, and in that of the tenant whose key or person made it
 -- transition: none
 -- fenced by: the name's unique key
--- locks: only a new row
-CREATE FUNCTION create_tenant(p_name text) RETURNS uuid LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  WITH n AS (INSERT INTO tenant (tenant_id, name) VALUES (uuidv7(), p_name) ON CONFLICT (name) DO NOTHING RETURNING tenant_id)
-  SELECT tenant_id FROM n UNION ALL SELECT t.tenant_id FROM tenant t WHERE t.name = p_name LIMIT 1
-$$;
+-- locks: only a new row, then the audit logs
+CREATE FUNCTION create_tenant(p_name text, p_actor text DEFAULT NULL, p_by uuid DEFAULT NULL) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_tenant uuid;
+BEGIN
+  INSERT INTO tenant (tenant_id, name) VALUES (uuidv7(), p_name) ON CONFLICT (name) DO NOTHING RETURNING tenant_id INTO v_tenant;
+  IF v_tenant IS NULL THEN RETURN (SELECT t.tenant_id FROM tenant t WHERE t.name = p_name); END IF;
+  IF p_actor IS NOT NULL THEN
+    PERFORM note_act(x, p_actor, 'tenant.create', p_name, '{}') FROM unnest(ARRAY[v_tenant, p_by]) x WHERE x IS NOT NULL;
+  END IF;
+  RETURN v_tenant;
+END $$;
+
+-- purpose: a webhook; its secret is derived outside from a master key and its id, so that none is kept here; false above the limit of a tenant
+-- transition: births: webhook active
+-- fenced by: the limit, counted under the tenant's lock
+-- locks: an advisory lock on the tenant's webhooks, a new row, then the audit log
+CREATE FUNCTION create_webhook(p_tenant uuid, p_webhook uuid, p_url text, p_events text[], p_master text, p_most int, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('webhooks:' || p_tenant::text, 0));
+  IF (SELECT count(*) FROM webhook w WHERE w.tenant_id = p_tenant) >= p_most THEN RETURN false; END IF;
+  INSERT INTO webhook (webhook_id, tenant_id, url, events, master, created_by) VALUES (p_webhook, p_tenant, p_url, p_events, p_master, p_actor);
+  PERFORM note_act(p_tenant, p_actor, 'webhook.create', p_webhook::text, jsonb_build_object('url', p_url, 'events', p_events));
+  RETURN true;
+END $$;
 
 -- purpose: a barrier was counted: open it, fail it, close it, or go on waiting
 -- transition: barrier waiting -> released|failed; fan-out waiting -> succeeded when all its barriers are closed
@@ -1566,7 +1763,7 @@ END $$;
 -- purpose: delete a version at somebody's wish; false when it was deleted before
 -- transition: artifact_version available -> deleted
 -- fenced by: the version's state and pin, looked at under its lock
--- locks: the version, then the object
+-- locks: the version, then the object, then the audit log
 CREATE FUNCTION delete_artifact(p_tenant uuid, p_version uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v artifact_version;
@@ -1579,8 +1776,30 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-ART-06 the version is a value that a step took or returned';
   END IF;
   IF retire_versions(ARRAY[p_version], p_actor, p_reason) = 0 THEN RETURN false; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'artifact.delete', p_version::text, jsonb_build_object('reason', p_reason));
+  PERFORM note_act(p_tenant, p_actor, 'artifact.delete', p_version::text, jsonb_build_object('reason', p_reason));
   RETURN true;
+END $$;
+
+-- purpose: keep a person out, and end all their sessions, or let them in again: done, missing, or beyond
+-- transition: none
+-- fenced by: the roles that the caller may touch, compared under the person's lock
+-- locks: the person, their sessions, then the audit log
+CREATE FUNCTION disable_person(p_tenant uuid, p_name text, p_disabled boolean, p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_ended int := 0;
+  x person;
+BEGIN
+  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name FOR UPDATE;
+  IF NOT FOUND THEN RETURN 'missing'; END IF;
+  IF x.role <> ALL (p_may) THEN RETURN 'beyond'; END IF;
+  IF (x.disabled_at IS NOT NULL) = p_disabled THEN RETURN 'done'; END IF;
+  UPDATE person p SET disabled_at = CASE WHEN p_disabled THEN clock() END WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant;
+  IF p_disabled THEN
+    UPDATE session s SET revoked_at = clock() WHERE s.person_id = x.person_id AND s.tenant_id = p_tenant AND s.revoked_at IS NULL;
+    GET DIAGNOSTICS v_ended = ROW_COUNT;
+  END IF;
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_disabled THEN 'person.disable' ELSE 'person.enable' END, p_name, jsonb_build_object('sessions_ended', v_ended));
+  RETURN 'done';
 END $$;
 
 -- purpose: nobody knows any more what became of what a step has sent: its holder is gone, or gave up waiting
@@ -1619,10 +1838,14 @@ END $$;
 -- purpose: ask a worker to stop leasing and end after what it runs; a tenant asks only one that serves nobody else
 -- transition: none
 -- fenced by: nothing
--- locks: the worker's row
-CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]) RETURNING true
-$$;
+-- locks: the worker's row, then the audit log of the tenant that asks
+CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid, p_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]);
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM note_act(p_tenant, p_actor, 'worker.drain', p_worker::text, '{}');
+  RETURN true;
+END $$;
 
 -- purpose: drop months of events that are over for so long and that no run refers to any more; runs go first, with remove_history
 -- transition: none
@@ -1759,13 +1982,29 @@ BEGIN
   PERFORM end_tasks(ARRAY[r.task_id], r.outcome, r.reason);
 END $$;
 
--- purpose: end tasks whose run ended, tell the world, and drop what was due for them
+-- purpose: end a session, one's own or (without a person) anybody's in the tenant; ending it again changes nothing; false when there is none
+-- transition: none
+-- fenced by: nothing
+-- locks: the session's row, then the audit log
+CREATE FUNCTION end_session(p_tenant uuid, p_session uuid, p_person uuid, p_actor text, p_action text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_name text := (SELECT p.name FROM session s JOIN person p ON p.person_id = s.person_id AND p.tenant_id = s.tenant_id
+    WHERE s.session_id = p_session AND s.tenant_id = p_tenant AND (p_person IS NULL OR s.person_id = p_person));
+BEGIN
+  IF v_name IS NULL THEN RETURN false; END IF;
+  UPDATE session s SET revoked_at = clock() WHERE s.session_id = p_session AND s.tenant_id = p_tenant AND s.revoked_at IS NULL;
+  IF FOUND THEN PERFORM note_act(p_tenant, p_actor, p_action, v_name, jsonb_build_object('session', p_session)); END IF;
+  RETURN true;
+END $$;
+
+-- purpose: end tasks whose run ended, tell the world and the webhooks, and drop what was due for them
 -- transition: task accepted|running -> completed|failed, cancelling -> cancelled
 -- fenced by: the caller ended the run under its row lock
 -- locks: tasks by id
 CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb, p_sequences bigint[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
+  v_ended uuid[];
 BEGIN
   PERFORM FROM task t WHERE t.task_id = ANY (p_tasks) ORDER BY t.task_id FOR NO KEY UPDATE;
   WITH u AS (
@@ -1776,11 +2015,63 @@ BEGIN
     INSERT INTO event (tenant_id, run_id, kind, version, at, body) SELECT u.tenant_id, u.run_id, 'Task' || initcap(p_state), u.version, v_now, p_reason FROM u
   ), d AS (
     DELETE FROM timer x WHERE x.target_id = ANY (ARRAY(SELECT u.task_id FROM u WHERE u.deadline_at IS NOT NULL))
+  ), o AS (
+    INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
+    SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
+           coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
+    FROM u
   )
-  INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
-  SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
-         coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
-  FROM u;
+  SELECT array_agg(u.task_id) INTO v_ended FROM u;
+  -- who subscribed learns that it ended and how, not what came of it: of the reason the code alone
+  PERFORM notify_webhooks(t.tenant_id, 'task.' || p_state, t.task_id::text, jsonb_strip_nulls(jsonb_build_object('task_id', t.task_id, 'run_id', t.run_id, 'workflow', t.workflow, 'state', p_state, 'code', p_reason->>'code')))
+  FROM task t WHERE t.task_id = ANY (v_ended);
+END $$;
+
+-- purpose: the person who signs in, made at the first time; what their provider says of them is kept, a changed role and changed teams are noted
+-- transition: none
+-- fenced by: the unique keys (tenant, name) and (tenant, issuer, subject)
+-- locks: the person, then their rows in teams, then the audit log
+CREATE FUNCTION ensure_person(p_tenant uuid, p_name text, p_display text, p_email text, p_issuer text, p_subject text, p_role text, p_teams text[], p_governed text[], p_actor text)
+RETURNS TABLE (person_id uuid, name text, role text, disabled boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_name text := p_name;
+  v_was text;
+  v_teams text[];
+  v_acts jsonb := '[]';
+  v_act jsonb;
+  x person;
+BEGIN
+  -- two first sign-ins of one person at once are one after the other
+  PERFORM pg_advisory_xact_lock(hashtextextended(concat('person:', p_tenant, ':', p_issuer, ':', coalesce(p_subject, p_name)), 0));
+  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND (CASE WHEN p_issuer IS NULL THEN p.name = p_name AND p.issuer IS NULL ELSE p.issuer = p_issuer AND p.subject = p_subject END) FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    FOR i IN 2..1000 LOOP
+      INSERT INTO person (person_id, tenant_id, name, display_name, email, issuer, subject, role)
+      VALUES (uuidv7(), p_tenant, v_name, p_display, p_email, p_issuer, p_subject, p_role) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING * INTO x;
+      EXIT WHEN FOUND;
+      -- the dev login never becomes somebody whom a provider vouches for; a provider's person never takes the name of another
+      IF p_issuer IS NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-PERSON-02 this name belongs to somebody who signs in elsewhere'; END IF;
+      v_name := left(p_name, 58) || '-' || i;
+    END LOOP;
+    v_acts := v_acts || jsonb_build_object('action', 'person.create', 'detail', jsonb_build_object('person', x.person_id, 'role', x.role, 'issuer', p_issuer));
+  ELSIF p_issuer IS NOT NULL THEN
+    v_was := x.role;
+    UPDATE person p SET display_name = p_display, email = p_email, role = p_role WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant RETURNING * INTO x;
+    IF v_was <> x.role THEN v_acts := v_acts || jsonb_build_object('action', 'person.role', 'detail', jsonb_build_object('before', v_was, 'after', x.role, 'issuer', p_issuer)); END IF;
+  END IF;
+  -- the provider's word holds for the teams that it governs, nobody else's are touched
+  v_teams := ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = x.person_id AND m.tenant_id = p_tenant AND m.team = ANY (p_governed) ORDER BY m.team);
+  IF v_teams IS DISTINCT FROM ARRAY(SELECT DISTINCT g FROM unnest(p_teams) g WHERE g = ANY (p_governed) ORDER BY g) THEN
+    DELETE FROM team_member m WHERE m.person_id = x.person_id AND m.tenant_id = p_tenant AND m.team = ANY (p_governed) AND m.team <> ALL (p_teams);
+    INSERT INTO team_member (tenant_id, team, person_id) SELECT DISTINCT p_tenant, g, x.person_id FROM unnest(p_teams) g WHERE g = ANY (p_governed) ON CONFLICT DO NOTHING;
+    v_acts := v_acts || jsonb_build_object('action', 'person.teams', 'detail', jsonb_build_object('before', v_teams, 'after', p_teams, 'issuer', p_issuer));
+  END IF;
+  -- last: an entry holds the audit log until the end, and nobody may wait for a row behind it
+  FOR v_act IN SELECT a.value FROM jsonb_array_elements(v_acts) WITH ORDINALITY a ORDER BY a.ordinality LOOP
+    PERFORM note_act(p_tenant, p_actor, v_act->>'action', x.name, v_act->'detail');
+  END LOOP;
+  RETURN QUERY SELECT x.person_id, x.name, x.role, x.disabled_at IS NOT NULL;
 END $$;
 
 -- purpose: the error that a step ended with: of its last attempt that has one
@@ -2045,6 +2336,31 @@ CREATE FUNCTION find_value(p_step uuid, p_fence bigint, p_sha256 bytea) RETURNS 
   SELECT v.size FROM step s, artifact_version v WHERE s.step_id = p_step AND s.fence = p_fence AND v.sha256 = p_sha256 AND v.tenant_id = s.tenant_id AND v.state = 'available' LIMIT 1
 $$;
 
+-- purpose: what became of a try: sent, due again after a delay, or given up after its time; false: another courier has it, or it is gone
+-- transition: webhook delivery due -> sent|due|failed; when it is given up, webhook active -> failed and what else waits for it is held
+-- fenced by: the delivery's fence
+-- locks: the webhook when it is given up, then its deliveries
+CREATE FUNCTION finish_delivery(p_tenant uuid, p_delivery uuid, p_fence bigint, p_sent boolean, p_status int, p_error text, p_delay_ms bigint) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  d webhook_delivery;
+BEGIN
+  UPDATE webhook_delivery x SET tries = x.tries + 1, status = p_status, error = p_error,
+    state = CASE WHEN p_sent THEN 'sent' WHEN x.give_up_at <= clock() THEN 'failed' ELSE 'due' END,
+    ended_at = CASE WHEN p_sent OR x.give_up_at <= clock() THEN clock() END,
+    -- one that was held meanwhile stays held
+    due_at = CASE WHEN p_sent OR x.give_up_at <= clock() OR x.due_at IS NULL THEN NULL ELSE clock() + p_delay_ms * interval '1 ms' END
+  WHERE x.delivery_id = p_delivery AND x.tenant_id = p_tenant AND x.fence = p_fence AND x.state = 'due' RETURNING * INTO d;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  IF d.state = 'failed' THEN
+    UPDATE webhook w SET state = 'failed', changed_at = clock() WHERE w.webhook_id = d.webhook_id AND w.tenant_id = p_tenant AND w.state = 'active';
+    IF FOUND THEN
+      UPDATE webhook_delivery x SET due_at = NULL WHERE x.webhook_id = d.webhook_id AND x.tenant_id = p_tenant AND x.state = 'due';
+      PERFORM note_act(p_tenant, 'engine', 'webhook.fail', d.webhook_id::text, jsonb_build_object('delivery', p_delivery, 'tries', d.tries, 'status', p_status, 'error', p_error));
+    END IF;
+  END IF;
+  RETURN d.state;
+END $$;
+
 -- purpose: a job is done, goes on later, or failed and is tried again later; false: another worker has it
 -- transition: maintenance job running -> done|due|failed
 -- fenced by: the job's fence
@@ -2213,7 +2529,7 @@ END $$;
 -- purpose: make a version that a person or a key uploaded visible, once its content is stored and verified
 -- transition: artifact_version pending -> available
 -- fenced by: the version's state; a task whose payloads were removed takes no more
--- locks: the task (shared), then the version, the object, its removal, the artifact
+-- locks: the task (shared), then the version, the object, its removal, the artifact, then the audit log
 CREATE FUNCTION flip_upload(p_tenant uuid, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -2228,7 +2544,7 @@ BEGIN
   SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.step_id IS NULL FOR NO KEY UPDATE;
   SELECT f.outcome, f.number INTO v_found FROM flip_version(v, p_sha256, p_size) f;
   IF v_found.outcome = 'available' AND v.state = 'pending' THEN
-    INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, v.actor, 'artifact.put', p_version::text, jsonb_build_object('task', v.task_id, 'number', v_found.number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size));
+    PERFORM note_act(p_tenant, v.actor, 'artifact.put', p_version::text, jsonb_build_object('task', v.task_id, 'number', v_found.number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size));
   END IF;
   RETURN QUERY SELECT v_found.outcome, v_found.number;
 END $$;
@@ -2740,6 +3056,16 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE d.tenant_id IS NOT DISTINCT FROM p_tenant AND (p_before IS NULL OR d.dead_letter_id < p_before) ORDER BY d.dead_letter_id DESC LIMIT p_limit
 $$;
 
+-- purpose: the deliveries of a tenant, of one webhook or of all, newest first
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_deliveries(p_tenant uuid, p_webhook uuid, p_state text, p_before uuid, p_limit int)
+RETURNS TABLE (delivery_id uuid, webhook_id uuid, event_id uuid, type text, subject text, state text, tries int, status int, error text, created_at timestamptz, due_at timestamptz, ended_at timestamptz) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT d.delivery_id, d.webhook_id, d.event_id, d.type, d.subject, d.state, d.tries, d.status, d.error, d.created_at, d.due_at, d.ended_at FROM webhook_delivery d
+  WHERE d.tenant_id = p_tenant AND (p_webhook IS NULL OR d.webhook_id = p_webhook) AND (p_state IS NULL OR d.state = p_state) AND (p_before IS NULL OR d.delivery_id < p_before) ORDER BY d.delivery_id DESC LIMIT p_limit
+$$;
+
 -- purpose: a tenant's keys, newest first; a secret is nowhere to be shown, only its hash was kept
 -- transition: none
 -- fenced by: nothing
@@ -2750,6 +3076,26 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE k.tenant_id = p_tenant AND (p_before IS NULL OR k.key_id < p_before) ORDER BY k.key_id DESC LIMIT p_limit
 $$;
 
+-- purpose: the people of a tenant by name, with their teams
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_people(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (person_id uuid, name text, display_name text, email text, issuer text, role text, rights text[], teams text[], created_at timestamptz, disabled_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT p.person_id, p.name, p.display_name, p.email, p.issuer, p.role, p.rights, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id ORDER BY m.team), p.created_at, p.disabled_at
+  FROM person p WHERE p.tenant_id = p_tenant AND (p_after IS NULL OR p.name > p_after) ORDER BY p.name LIMIT p_limit
+$$;
+
+-- purpose: sessions of a person, or of all people of a tenant, newest first, without what opens them
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_sessions(p_tenant uuid, p_person uuid, p_before uuid, p_limit int) RETURNS TABLE (session_id uuid, name text, kind text, created_at timestamptz, used_at timestamptz, expires_at timestamptz, revoked_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT s.session_id, p.name, s.kind, s.created_at, s.used_at, s.expires_at, s.revoked_at FROM session s JOIN person p ON p.person_id = s.person_id AND p.tenant_id = s.tenant_id
+  WHERE s.tenant_id = p_tenant AND (p_person IS NULL OR s.person_id = p_person) AND (p_before IS NULL OR s.session_id < p_before) ORDER BY s.session_id DESC LIMIT p_limit
+$$;
+
 -- purpose: the keys by which a tenant's Kafka commands are verified
 -- transition: none
 -- fenced by: nothing
@@ -2757,6 +3103,27 @@ $$;
 CREATE FUNCTION list_signing_keys(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (key_id text, public_key bytea, scopes text[], created_at timestamptz, revoked_at timestamptz)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT k.key_id, k.public_key, k.scopes, k.created_at, k.revoked_at FROM signing_key k WHERE k.tenant_id = p_tenant AND (p_after IS NULL OR k.key_id > p_after) ORDER BY k.key_id LIMIT p_limit
+$$;
+
+-- purpose: the teams of a tenant with their members; a team is there while somebody is in it
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_teams(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (team text, members text[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT m.team, array_agg(p.name ORDER BY p.name) FROM team_member m JOIN person p ON p.person_id = m.person_id AND p.tenant_id = m.tenant_id
+  WHERE m.tenant_id = p_tenant AND (p_after IS NULL OR m.team > p_after) GROUP BY m.team ORDER BY m.team LIMIT p_limit
+$$;
+
+-- purpose: the webhooks of a tenant, newest first, with what waits and what was given up
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_webhooks(p_tenant uuid, p_before uuid, p_limit int) RETURNS TABLE (webhook_id uuid, url text, events text[], state text, created_by text, created_at timestamptz, changed_at timestamptz, waiting bigint, failed bigint)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT w.webhook_id, w.url, w.events, w.state, w.created_by, w.created_at, w.changed_at,
+    (SELECT count(*) FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.tenant_id = w.tenant_id AND d.state = 'due'),
+    (SELECT count(*) FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.tenant_id = w.tenant_id AND d.state = 'failed')
+  FROM webhook w WHERE w.tenant_id = p_tenant AND (p_before IS NULL OR w.webhook_id < p_before) ORDER BY w.webhook_id DESC LIMIT p_limit
 $$;
 
 -- purpose: one at a time decides about the content of this name in a tenant: that a version names it, or that it may go
@@ -2933,6 +3300,14 @@ CREATE FUNCTION nodes_of(p_steps uuid[]) RETURNS TABLE (step_id uuid, node text)
   SELECT s.step_id, s.node FROM step s WHERE s.step_id = ANY (p_steps)
 $$;
 
+-- purpose: an entry of the audit log for an act of somebody; called last in its transaction, since it holds the lane's lock until the end
+-- transition: none
+-- fenced by: the chain of hashes
+-- locks: the lane of the tenant's audit log
+CREATE FUNCTION note_act(p_tenant uuid, p_actor text, p_action text, p_target text, p_detail jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, p_action, p_target, jsonb_strip_nulls(p_detail))
+$$;
+
 -- purpose: an operation that undoes another is confirmed: the other is compensated, in the same transaction
 -- transition: operation confirmed -> compensated
 -- fenced by: the confirmation of what undoes it
@@ -2993,6 +3368,36 @@ END $$;
 CREATE FUNCTION note_removed(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   UPDATE object_removal r SET removed_at = clock() WHERE r.sha256 = p_sha256 AND r.tenant_id = p_tenant AND r.begun_at IS NOT NULL AND r.removed_at IS NULL
 $$;
+
+-- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of eight lanes: submitters don't wait for each other's commits
+-- transition: none
+-- fenced by: the chain of hashes of the lane
+-- locks: a lane of each tenant's audit log, tenants in order
+CREATE FUNCTION note_submissions(p_tasks uuid[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO audit (tenant_id, lane, actor, action, target, detail)
+  SELECT t.tenant_id, pg_backend_pid() % 8 + 1, t.submitted_by, 'task.submit', CASE count(*) WHEN 1 THEN min(t.task_id::text) ELSE count(*) || ' tasks' END,
+    jsonb_build_object('via', t.submitted_via, 'tasks', jsonb_agg(t.task_id ORDER BY t.task_id), 'workflows', jsonb_agg(DISTINCT t.workflow || '@' || t.workflow_version))
+  FROM task t WHERE t.task_id = ANY (p_tasks) GROUP BY t.tenant_id, t.submitted_by, t.submitted_via ORDER BY t.tenant_id
+$$;
+
+-- purpose: something happened that webhooks may want to hear of: one delivery for each that does, in the transaction of its cause
+-- transition: births: webhook deliveries, due (held when their webhook is paused or has failed)
+-- fenced by: the unique key (webhook, event)
+-- locks: only new rows
+CREATE FUNCTION notify_webhooks(p_tenant uuid, p_event text, p_subject text, p_body jsonb) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_event uuid;
+  v_n int;
+BEGIN
+  -- most tenants have none, and this stands in hot transactions
+  IF NOT EXISTS (SELECT FROM webhook w WHERE w.tenant_id = p_tenant) THEN RETURN 0; END IF;
+  v_event := uuidv7();
+  INSERT INTO webhook_delivery (delivery_id, tenant_id, webhook_id, event_id, type, subject, body, due_at, give_up_at)
+  SELECT uuidv7(), p_tenant, w.webhook_id, v_event, p_event, p_subject, p_body, CASE w.state WHEN 'active' THEN clock() END, clock() + interval '3 days'
+  FROM webhook w WHERE w.tenant_id = p_tenant AND (p_event = ANY (w.events) OR '*' = ANY (w.events));
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
 
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
@@ -3242,11 +3647,12 @@ BEGIN
     UPDATE barrier x SET failed = x.failed + v_unsettled WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   END IF;
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   IF v_unsettled > 0 THEN v_after := v_after || leave_out(b, v_held); END IF;
   v_after := v_after || close_barrier(b);
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
+  -- last: an entry holds the audit log until the end, and nobody may wait for a run behind it
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   RETURN true;
 END $$;
 
@@ -3261,6 +3667,25 @@ BEGIN
   UPDATE step x SET state = 'waiting', version = x.version + 1, updated_at = clock() WHERE x.step_id = p_fan AND x.state = 'pending' RETURNING * INTO STRICT s;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (s.tenant_id, s.run_id, s.step_id, 'FanOpened', s.version);
   PERFORM ask_to_expand(s);
+END $$;
+
+-- purpose: a session of a person; only hashes of what opens it are kept; null for a person who is disabled; sessions that ended long ago go
+-- transition: none
+-- fenced by: the unique key of the token's hash
+-- locks: the person, sessions that go, then the audit log
+CREATE FUNCTION open_session(p_tenant uuid, p_person uuid, p_kind text, p_hash bytea, p_csrf bytea, p_seconds int, p_idle_seconds int, p_by text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_name text;
+  v_id uuid;
+BEGIN
+  -- against a disable at the same moment: whoever is second sees the first
+  SELECT p.name INTO v_name FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant AND p.disabled_at IS NULL FOR SHARE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  DELETE FROM session s WHERE s.person_id = p_person AND s.tenant_id = p_tenant AND (s.expires_at < clock() - interval '30 days' OR s.revoked_at < clock() - interval '30 days');
+  INSERT INTO session (session_id, tenant_id, person_id, kind, token_hash, csrf_secret, idle_seconds, expires_at)
+  VALUES (uuidv7(), p_tenant, p_person, p_kind, p_hash, p_csrf, p_idle_seconds, clock() + p_seconds * interval '1 s') RETURNING session_id INTO v_id;
+  PERFORM note_act(p_tenant, 'person:' || v_name, 'session.open', v_name, jsonb_build_object('session', v_id, 'kind', p_kind, 'by', p_by));
+  RETURN v_id;
 END $$;
 
 -- purpose: the name of the event that says that an operation has reached a state
@@ -3346,10 +3771,28 @@ BEGIN
   RETURN true;
 END $$;
 
+-- purpose: hold the deliveries of a webhook, or let them go again, also after it failed; false when there is none
+-- transition: webhook active -> paused, paused|failed -> active; its deliveries are held, or due at once
+-- fenced by: nothing
+-- locks: the webhook, its deliveries, then the audit log
+CREATE FUNCTION pause_webhook(p_tenant uuid, p_webhook uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_was text;
+BEGIN
+  SELECT w.state INTO v_was FROM webhook w WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  IF v_was = (CASE WHEN p_paused THEN 'paused' ELSE 'active' END) THEN RETURN true; END IF;
+  UPDATE webhook w SET state = CASE WHEN p_paused THEN 'paused' ELSE 'active' END, changed_at = clock() WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant;
+  UPDATE webhook_delivery d SET due_at = CASE WHEN NOT p_paused THEN clock() END, give_up_at = CASE WHEN p_paused THEN d.give_up_at ELSE greatest(d.give_up_at, clock() + interval '1 hour') END
+  WHERE d.webhook_id = p_webhook AND d.tenant_id = p_tenant AND d.state = 'due';
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_paused THEN 'webhook.pause' ELSE 'webhook.resume' END, p_webhook::text, jsonb_build_object('before', v_was));
+  RETURN true;
+END $$;
+
 -- purpose: pin a version, which retention and deletion then leave alone, or let it go
 -- transition: none (pinned_at is a flag)
 -- fenced by: the version being available
--- locks: the version
+-- locks: the version, then the audit log
 CREATE FUNCTION pin_artifact(p_tenant uuid, p_version uuid, p_pinned boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -3360,7 +3803,7 @@ BEGIN
   IF (v.pinned_at IS NOT NULL) = p_pinned THEN RETURN false; END IF;
   UPDATE artifact_version x SET pinned_at = CASE WHEN p_pinned THEN v_now END WHERE x.version_id = p_version AND x.tenant_id = p_tenant;
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body) VALUES (p_tenant, v.run_id, CASE WHEN p_pinned THEN 'ArtifactPinned' ELSE 'ArtifactUnpinned' END, v.version, v_now, p_actor, jsonb_build_object('artifact', p_version));
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, CASE WHEN p_pinned THEN 'artifact.pin' ELSE 'artifact.unpin' END, p_version::text, '{}');
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_pinned THEN 'artifact.pin' ELSE 'artifact.unpin' END, p_version::text, '{}');
   RETURN true;
 END $$;
 
@@ -3414,7 +3857,7 @@ $$;
 -- purpose: a person wants the outside system to be asked now, not at the next due time
 -- transition: none
 -- fenced by: nothing; a probe is a lease as any other
--- locks: the step, the audit chain last
+-- locks: the step, then the audit log
 CREATE FUNCTION probe_operation(p_tenant uuid, p_operation uuid, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   s step;
@@ -3426,7 +3869,7 @@ BEGIN
   IF o.state = 'unknown' AND s.state = 'unknown' THEN
     DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
     IF NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) THEN PERFORM make_ready(ARRAY[s.step_id]); END IF;
-    INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'operation.reconcile', p_operation::text, '{}');
+    PERFORM note_act(p_tenant, p_actor, 'operation.reconcile', p_operation::text, '{}');
   END IF;
   RETURN o.state;
 END $$;
@@ -3440,6 +3883,24 @@ CREATE FUNCTION put_blobs(p_tenants uuid[], p_sha256 bytea[], p_sizes int[], p_b
   -- stored again: it is about to be named again, so it must not be removed as unused now
   ON CONFLICT (sha256, tenant_id) DO UPDATE SET created_at = clock() WHERE blob.created_at < clock() - interval '1 hour'
 $$;
+
+-- purpose: put a person into a team, or take them out; false when there is no such person
+-- transition: none
+-- fenced by: the primary key
+-- locks: the row of the member, then the audit log
+CREATE FUNCTION put_in_team(p_tenant uuid, p_team text, p_name text, p_in boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_person uuid := (SELECT p.person_id FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name);
+BEGIN
+  IF v_person IS NULL THEN RETURN false; END IF;
+  IF p_in THEN
+    INSERT INTO team_member (tenant_id, team, person_id) VALUES (p_tenant, p_team, v_person) ON CONFLICT DO NOTHING;
+  ELSE
+    DELETE FROM team_member m WHERE m.tenant_id = p_tenant AND m.team = p_team AND m.person_id = v_person;
+  END IF;
+  IF FOUND THEN PERFORM note_act(p_tenant, p_actor, CASE WHEN p_in THEN 'team.add' ELSE 'team.remove' END, p_team, jsonb_build_object('person', p_name)); END IF;
+  RETURN true;
+END $$;
 
 -- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window of 5,000 is not full
 -- transition: none
@@ -3625,10 +4086,10 @@ BEGIN
   WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   SELECT jsonb_build_object('counts', jsonb_build_array(b.succeeded, b.failed, b.skipped), 'slots_left', b.slots_left, 'left', coalesce(sum(l.remaining), 0)) INTO v_after FROM barrier_slot l WHERE l.barrier_id = p_barrier;
   IF v_before = v_after THEN RETURN NULL; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
   SELECT * INTO d FROM decide_barrier(b, '{}');
   IF d.o_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[d.o_ready]); END IF;
   PERFORM spread(d.o_arrivals, d.o_skipped, d.o_after);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
   RETURN jsonb_build_object('before', v_before, 'after', v_after);
 END $$;
 
@@ -3884,6 +4345,21 @@ BEGIN
   RETURN cardinality(v_tasks);
 END $$;
 
+-- purpose: remove a webhook with its deliveries; the audit log keeps that it was there; false when there is none
+-- transition: none
+-- fenced by: nothing
+-- locks: the webhook, its deliveries, then the audit log
+CREATE FUNCTION remove_webhook(p_tenant uuid, p_webhook uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_url text;
+BEGIN
+  DELETE FROM webhook w WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant RETURNING w.url INTO v_url;
+  IF NOT FOUND THEN RETURN false; END IF;
+  DELETE FROM webhook_delivery d WHERE d.webhook_id = p_webhook AND d.tenant_id = p_tenant;
+  PERFORM note_act(p_tenant, p_actor, 'webhook.remove', p_webhook::text, jsonb_build_object('url', v_url));
+  RETURN true;
+END $$;
+
 -- purpose: forget workers that ended, or that fell silent, so long ago
 -- transition: none
 -- fenced by: nothing: presence is information, and one that reports again is there again
@@ -3968,8 +4444,8 @@ BEGIN
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   IF v_done IS NULL THEN RETURN; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   PERFORM make_ready(v_done);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   RETURN QUERY SELECT unnest(v_done);
 END $$;
 
@@ -3982,6 +4458,21 @@ BEGIN
   INSERT INTO maintenance_job (kind, key, tenant_id, request) VALUES (p_kind, p_key, p_tenant, p_request) ON CONFLICT DO NOTHING;
   IF NOT FOUND THEN RETURN false; END IF;
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'maintenance.' || p_kind, p_key, p_request);
+  RETURN true;
+END $$;
+
+-- purpose: send a delivery again, whether it was sent, given up, or waits for its next try; false when there is none
+-- transition: webhook delivery sent|failed|due -> due
+-- fenced by: the fence rises, so that a try that is under way decides nothing any more
+-- locks: the delivery, then the audit log
+CREATE FUNCTION resend_delivery(p_tenant uuid, p_delivery uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  d webhook_delivery;
+BEGIN
+  UPDATE webhook_delivery x SET state = 'due', ended_at = NULL, due_at = clock(), give_up_at = clock() + interval '3 days', fence = x.fence + 1
+  WHERE x.delivery_id = p_delivery AND x.tenant_id = p_tenant RETURNING * INTO d;
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM note_act(p_tenant, p_actor, 'webhook.resend', p_delivery::text, jsonb_build_object('webhook', d.webhook_id, 'type', d.type, 'subject', d.subject));
   RETURN true;
 END $$;
 
@@ -4127,6 +4618,23 @@ BEGIN
     v_aside := v_aside || s.step_id;
   END LOOP;
   RETURN v_aside;
+END $$;
+
+-- purpose: give a person a role and rights beside it; only one whose present role the caller outranks: done, missing, or beyond
+-- transition: none
+-- fenced by: the roles that the caller may touch, compared under the person's lock
+-- locks: the person, then the audit log
+CREATE FUNCTION set_role(p_tenant uuid, p_name text, p_role text, p_rights text[], p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  x person;
+BEGIN
+  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN 'missing'; END IF;
+  IF x.role <> ALL (p_may) OR p_role <> ALL (p_may) THEN RETURN 'beyond'; END IF;
+  IF x.role = p_role AND x.rights = p_rights THEN RETURN 'done'; END IF;
+  UPDATE person p SET role = p_role, rights = p_rights WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant;
+  PERFORM note_act(p_tenant, p_actor, 'person.role', p_name, jsonb_build_object('before', x.role, 'after', p_role, 'rights_before', x.rights, 'rights_after', p_rights));
+  RETURN 'done';
 END $$;
 
 -- purpose: count down what is open of each run, once for each time it is named
@@ -4279,7 +4787,7 @@ $$;
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
 -- transition: births: task accepted, run created, steps, barriers
 -- fenced by: unique keys of task (tenant, idempotency_key) and inbox (message, consumer, tenant)
--- locks: only new rows, tasks in key order
+-- locks: only new rows, tasks in key order; last a lane of each tenant's audit log
 CREATE FUNCTION submit(p_tasks jsonb, p_steps jsonb, p_barriers jsonb) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
@@ -4329,6 +4837,7 @@ BEGIN
         (SELECT jsonb_agg(s) FROM jsonb_array_elements(p_steps) s WHERE (s->>'task_id')::uuid = ANY (v_new)) END,
       CASE WHEN p_barriers IS NULL OR cardinality(v_new) = jsonb_array_length(p_tasks) THEN p_barriers ELSE
         (SELECT jsonb_agg(b) FROM jsonb_array_elements(p_barriers) b WHERE (b->>'task_id')::uuid = ANY (v_new)) END);
+    PERFORM note_submissions(v_new);
   END IF;
   RETURN QUERY
     SELECT x.ord, CASE WHEN t.task_id = x.task_id AND x.task_id = ANY (v_new) THEN 'created' WHEN t.payload_digest = decode(x.payload_digest, 'hex') THEN 'duplicate' ELSE 'conflict' END, t.task_id, t.run_id, t.state
@@ -4440,10 +4949,18 @@ BEGIN
   END IF;
 END $$;
 
+-- purpose: a sign-in comes back from its provider: once, in time, and to the browser that began it
+-- transition: none
+-- fenced by: the row, which is deleted
+-- locks: the row
+CREATE FUNCTION take_sign_in(p_tenant uuid, p_state bytea, p_binder bytea) RETURNS TABLE (nonce text, verifier text, return_to text) LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  DELETE FROM sign_in s WHERE s.state_hash = p_state AND s.tenant_id = p_tenant AND s.binder_hash = p_binder AND s.expires_at > clock() RETURNING s.nonce, s.verifier, s.return_to
+$$;
+
 -- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
 -- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
 -- fenced by: the operation being unknown
--- locks: the step, the operation, then the run (shared), the audit chain last
+-- locks: the step, the operation, then the run (shared), then the audit log
 CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -4471,7 +4988,7 @@ BEGIN
     -- a probe holds the step at this moment, or it has more in doubt
     UPDATE step x SET doubts = x.doubts - 1, proof = CASE WHEN x.state = 'unknown' THEN 0 ELSE -3 END WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
   END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, CASE WHEN p_done THEN 'operation.mark_done' ELSE 'operation.mark_not_done' END, p_operation::text, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_done THEN 'operation.mark_done' ELSE 'operation.mark_not_done' END, p_operation::text, jsonb_build_object('reason', p_reason, 'proof', p_proof));
   RETURN o.state;
 END $$;
 
@@ -4490,6 +5007,24 @@ $$;
 CREATE FUNCTION tenant_names(p_tenants uuid[]) RETURNS TABLE (tenant_id uuid, name text) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT t.tenant_id, t.name FROM tenant t WHERE t.tenant_id = ANY (p_tenants)
 $$;
+
+-- purpose: give up deliveries that were held for too long, and forget those that ended 30 days ago; returns how many rows it touched
+-- transition: webhook delivery due -> failed
+-- fenced by: the state
+-- locks: the deliveries, skipping locked ones
+CREATE FUNCTION trim_deliveries(p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_given_up int;
+  v_gone int;
+BEGIN
+  UPDATE webhook_delivery d SET state = 'failed', ended_at = clock(), error = 'E-HOOK-05' WHERE (d.delivery_id, d.tenant_id) IN (
+    SELECT x.delivery_id, x.tenant_id FROM webhook_delivery x WHERE x.state = 'due' AND x.due_at IS NULL AND x.give_up_at <= clock() LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_given_up = ROW_COUNT;
+  DELETE FROM webhook_delivery d WHERE (d.delivery_id, d.tenant_id) IN (
+    SELECT x.delivery_id, x.tenant_id FROM webhook_delivery x WHERE x.ended_at < (SELECT clock()) - interval '30 days' ORDER BY x.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_gone = ROW_COUNT;
+  RETURN v_given_up + v_gone;
+END $$;
 
 -- purpose: forget messages that were applied so long ago that no broker delivers them again
 -- transition: none
@@ -4551,7 +5086,7 @@ END $$;
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], deliveries boolean) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   -- (SELECT clock()) is evaluated once, so that it can bound an index scan; a bare clock() would be compared with every row
   SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
     EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
@@ -4560,7 +5095,8 @@ CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean
     -- at random: a hundred runs whose steps don't stop must not keep the others from their end
     ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' ORDER BY random() LIMIT 100),
     ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold')
-      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100)
+      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100),
+    EXISTS (SELECT FROM webhook_delivery d WHERE d.state = 'due' AND d.due_at <= (SELECT clock()))
 $$;
 
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
@@ -5002,6 +5538,13 @@ CREATE POLICY engine ON stanchion.outbox_partition TO stanchion_engine, stanchio
 
 CREATE POLICY everyone ON stanchion.outbox_partition FOR SELECT USING (true);
 
+ALTER TABLE stanchion.person ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.person FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.person TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.person FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.ready ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.ready FORCE ROW LEVEL SECURITY;
 
@@ -5037,6 +5580,20 @@ CREATE POLICY engine ON stanchion.run TO stanchion_engine, stanchion_owner USING
 
 CREATE POLICY tenant_only ON stanchion.run FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.session ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.session FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.session TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.session FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.sign_in ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.sign_in FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.sign_in TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.sign_in FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.signing_key ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.signing_key FORCE ROW LEVEL SECURITY;
 
@@ -5058,6 +5615,13 @@ CREATE POLICY engine ON stanchion.task TO stanchion_engine, stanchion_owner USIN
 
 CREATE POLICY tenant_only ON stanchion.task FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.team_member ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.team_member FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.team_member TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.team_member FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.tenant ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.tenant FORCE ROW LEVEL SECURITY;
 
@@ -5071,6 +5635,20 @@ ALTER TABLE stanchion.timer FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.timer TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.timer FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.webhook ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.webhook FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.webhook TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.webhook FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.webhook_delivery ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.webhook_delivery FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.webhook_delivery TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.webhook_delivery FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.worker ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.worker FORCE ROW LEVEL SECURITY;
@@ -5124,6 +5702,8 @@ ALTER TABLE stanchion.outbox OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.outbox_partition OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.person OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.ready OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.refused_write OWNER TO stanchion_owner;
@@ -5134,15 +5714,25 @@ ALTER TABLE stanchion.result OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.run OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.session OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.sign_in OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.signing_key OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.step OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.task OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.team_member OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.tenant OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.timer OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.webhook OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.webhook_delivery OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.worker OWNER TO stanchion_owner;
 
@@ -5190,6 +5780,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox_partition TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.person TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.ready TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.refused_write TO stanchion_engine;
@@ -5200,15 +5792,25 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.result TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.run TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.session TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.sign_in TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.signing_key TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.step TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.task TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.team_member TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.tenant TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.timer TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.webhook TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.webhook_delivery TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.worker TO stanchion_engine;
 
@@ -5262,9 +5864,17 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ask_
 
 GRANT EXECUTE ON FUNCTION stanchion.ask_removals TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.audit_text'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.audit_text TO stanchion_task_service, stanchion_dashboard;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.authenticate TO stanchion_task_service, stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate_session'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.authenticate_session TO stanchion_task_service, stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_artifact'::regproc::oid::regprocedure); END $$;
 
@@ -5273,6 +5883,10 @@ GRANT EXECUTE ON FUNCTION stanchion.begin_artifact TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_removals'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.begin_removals TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_sign_in'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.begin_sign_in TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_upload'::regproc::oid::regprocedure); END $$;
 
@@ -5293,6 +5907,10 @@ GRANT EXECUTE ON FUNCTION stanchion.cancel_by_message TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.cancel_task'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.cancel_task TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.claim_deliveries'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.claim_deliveries TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.claim_maintenance'::regproc::oid::regprocedure); END $$;
 
@@ -5328,9 +5946,17 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.crea
 
 GRANT EXECUTE ON FUNCTION stanchion.create_tenant TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.create_webhook'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.create_webhook TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.delete_artifact'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.delete_artifact TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.disable_person'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.disable_person TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.drain_worker'::regproc::oid::regprocedure); END $$;
 
@@ -5360,6 +5986,14 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_
 
 GRANT EXECUTE ON FUNCTION stanchion.end_probe TO stanchion_worker;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_session'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.end_session TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ensure_person'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.ensure_person TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.expand'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.expand TO stanchion_orchestrator;
@@ -5387,6 +6021,10 @@ GRANT EXECUTE ON FUNCTION stanchion.find_steps TO stanchion_worker, stanchion_or
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_value'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.find_value TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_delivery'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.finish_delivery TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_maintenance'::regproc::oid::regprocedure); END $$;
 
@@ -5448,13 +6086,33 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list
 
 GRANT EXECUTE ON FUNCTION stanchion.list_dead_letters TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_deliveries'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_deliveries TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_keys'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.list_keys TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_people'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_people TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_sessions'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_sessions TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_signing_keys'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.list_signing_keys TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_teams'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_teams TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_webhooks'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_webhooks TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
 
@@ -5516,6 +6174,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.open
 
 GRANT EXECUTE ON FUNCTION stanchion.open_barrier TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.open_session'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.open_session TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ops_in_doubt'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.ops_in_doubt TO stanchion_worker;
@@ -5527,6 +6189,10 @@ GRANT EXECUTE ON FUNCTION stanchion.outbox_lag TO stanchion_relay, stanchion_orc
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_task'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.pause_task TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_webhook'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.pause_webhook TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pin_artifact'::regproc::oid::regprocedure); END $$;
 
@@ -5551,6 +6217,10 @@ GRANT EXECUTE ON FUNCTION stanchion.probe_operation TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_blobs'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.put_blobs TO stanchion_worker, stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_in_team'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.put_in_team TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.read_blob'::regproc::oid::regprocedure); END $$;
 
@@ -5620,6 +6290,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remo
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_payloads TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_webhook'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_webhook TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_workers'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_workers TO stanchion_maintenance;
@@ -5635,6 +6309,10 @@ GRANT EXECUTE ON FUNCTION stanchion.reopen_steps TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.request_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.request_maintenance TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.resend_delivery'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.resend_delivery TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.results_counts'::regproc::oid::regprocedure); END $$;
 
@@ -5660,6 +6338,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.same
 
 GRANT EXECUTE ON FUNCTION stanchion.same_values TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.set_role'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.set_role TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.signing_key_of TO stanchion_task_service;
@@ -5680,6 +6362,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take
 
 GRANT EXECUTE ON FUNCTION stanchion.take_in TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_sign_in'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.take_sign_in TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tell_operation'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.tell_operation TO stanchion_task_service;
@@ -5691,6 +6377,10 @@ GRANT EXECUTE ON FUNCTION stanchion.tenant_by_name TO stanchion_task_service, st
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_names'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.tenant_names TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.trim_deliveries'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.trim_deliveries TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.trim_inbox'::regproc::oid::regprocedure); END $$;
 

@@ -60,10 +60,10 @@ END $$;
 
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
-  -- one writer a tenant at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
-  PERFORM pg_advisory_xact_lock(hashtextextended('audit:' || NEW.tenant_id::text, 0));
+  -- one writer a lane at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
+  PERFORM pg_advisory_xact_lock(hashtextextended(concat('audit:', NEW.tenant_id, ':', NEW.lane), 0));
   NEW.audit_id := nextval('audit_audit_id_seq');
-  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id ORDER BY a.audit_id DESC LIMIT 1);
-  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(concat_ws(E'\x1f', NEW.tenant_id, NEW.at AT TIME ZONE 'UTC', NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
+  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id AND a.lane = NEW.lane ORDER BY a.audit_id DESC LIMIT 1);
+  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(audit_text(NEW.tenant_id, NEW.lane, NEW.audit_id, NEW.at, NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
   RETURN NEW;
 END $$;

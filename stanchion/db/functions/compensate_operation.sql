@@ -1,7 +1,7 @@
 -- purpose: a person wants an effect to be undone
 -- transition: birth: step ready, of kind undo
 -- fenced by: the operation being confirmed, and nothing undoing it already
--- locks: the operation, the audit chain last
+-- locks: the operation, then the audit log
 CREATE FUNCTION compensate_operation(p_tenant uuid, p_operation uuid, p_reason text, p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_step uuid;
@@ -13,6 +13,6 @@ BEGIN
   IF FOUND THEN RETURN v_step; END IF;
   IF o.state <> 'confirmed' OR o.undo_kind IS NULL THEN RETURN NULL; END IF;
   v_step := undo_operation(o, p_actor, p_reason);
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'operation.compensate', p_operation::text, jsonb_build_object('reason', p_reason));
+  PERFORM note_act(p_tenant, p_actor, 'operation.compensate', p_operation::text, jsonb_build_object('reason', p_reason));
   RETURN v_step;
 END $$;

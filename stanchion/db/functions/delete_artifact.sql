@@ -1,7 +1,7 @@
 -- purpose: delete a version at somebody's wish; false when it was deleted before
 -- transition: artifact_version available -> deleted
 -- fenced by: the version's state and pin, looked at under its lock
--- locks: the version, then the object
+-- locks: the version, then the object, then the audit log
 CREATE FUNCTION delete_artifact(p_tenant uuid, p_version uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v artifact_version;
@@ -14,6 +14,6 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-ART-06 the version is a value that a step took or returned';
   END IF;
   IF retire_versions(ARRAY[p_version], p_actor, p_reason) = 0 THEN RETURN false; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'artifact.delete', p_version::text, jsonb_build_object('reason', p_reason));
+  PERFORM note_act(p_tenant, p_actor, 'artifact.delete', p_version::text, jsonb_build_object('reason', p_reason));
   RETURN true;
 END $$;

@@ -25,10 +25,11 @@ BEGIN
     UPDATE barrier x SET failed = x.failed + v_unsettled WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   END IF;
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   IF v_unsettled > 0 THEN v_after := v_after || leave_out(b, v_held); END IF;
   v_after := v_after || close_barrier(b);
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
+  -- last: an entry holds the audit log until the end, and nobody may wait for a run behind it
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   RETURN true;
 END $$;

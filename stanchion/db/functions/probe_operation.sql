@@ -1,7 +1,7 @@
 -- purpose: a person wants the outside system to be asked now, not at the next due time
 -- transition: none
 -- fenced by: nothing; a probe is a lease as any other
--- locks: the step, the audit chain last
+-- locks: the step, then the audit log
 CREATE FUNCTION probe_operation(p_tenant uuid, p_operation uuid, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   s step;
@@ -13,7 +13,7 @@ BEGIN
   IF o.state = 'unknown' AND s.state = 'unknown' THEN
     DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
     IF NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) THEN PERFORM make_ready(ARRAY[s.step_id]); END IF;
-    INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'operation.reconcile', p_operation::text, '{}');
+    PERFORM note_act(p_tenant, p_actor, 'operation.reconcile', p_operation::text, '{}');
   END IF;
   RETURN o.state;
 END $$;

@@ -24,9 +24,9 @@ BEGIN
   WHERE x.barrier_id = p_barrier RETURNING * INTO b;
   SELECT jsonb_build_object('counts', jsonb_build_array(b.succeeded, b.failed, b.skipped), 'slots_left', b.slots_left, 'left', coalesce(sum(l.remaining), 0)) INTO v_after FROM barrier_slot l WHERE l.barrier_id = p_barrier;
   IF v_before = v_after THEN RETURN NULL; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
   SELECT * INTO d FROM decide_barrier(b, '{}');
   IF d.o_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[d.o_ready]); END IF;
   PERFORM spread(d.o_arrivals, d.o_skipped, d.o_after);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (b.tenant_id, 'maintenance', 'barrier.recount', p_barrier::text, jsonb_build_object('before', v_before, 'after', v_after));
   RETURN jsonb_build_object('before', v_before, 'after', v_after);
 END $$;

@@ -28,7 +28,7 @@ BEGIN
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   IF v_done IS NULL THEN RETURN; END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   PERFORM make_ready(v_done);
+  INSERT INTO audit (tenant_id, actor, action, target, detail) SELECT p_tenant, p_actor, 'step.reopen', d::text, jsonb_build_object('reason', p_reason) FROM unnest(v_done) d;
   RETURN QUERY SELECT unnest(v_done);
 END $$;

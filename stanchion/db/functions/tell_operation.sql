@@ -1,7 +1,7 @@
 -- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
 -- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
 -- fenced by: the operation being unknown
--- locks: the step, the operation, then the run (shared), the audit chain last
+-- locks: the step, the operation, then the run (shared), then the audit log
 CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -29,6 +29,6 @@ BEGIN
     -- a probe holds the step at this moment, or it has more in doubt
     UPDATE step x SET doubts = x.doubts - 1, proof = CASE WHEN x.state = 'unknown' THEN 0 ELSE -3 END WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
   END IF;
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, CASE WHEN p_done THEN 'operation.mark_done' ELSE 'operation.mark_not_done' END, p_operation::text, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_done THEN 'operation.mark_done' ELSE 'operation.mark_not_done' END, p_operation::text, jsonb_build_object('reason', p_reason, 'proof', p_proof));
   RETURN o.state;
 END $$;

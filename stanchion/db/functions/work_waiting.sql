@@ -2,7 +2,7 @@
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], deliveries boolean) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   -- (SELECT clock()) is evaluated once, so that it can bound an index scan; a bare clock() would be compared with every row
   SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
     EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
@@ -11,5 +11,6 @@ CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean
     -- at random: a hundred runs whose steps don't stop must not keep the others from their end
     ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' ORDER BY random() LIMIT 100),
     ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold')
-      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100)
+      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100),
+    EXISTS (SELECT FROM webhook_delivery d WHERE d.state = 'due' AND d.due_at <= (SELECT clock()))
 $$;

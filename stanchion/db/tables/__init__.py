@@ -17,9 +17,11 @@ from .artifacts import artifact, artifact_version, object_removal
 from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
+from .people import person, session, sign_in, team_member
 from .processes import maintenance_job, worker
 from .steps import attempt, blob, ready, refused_write, result, step, timer
 from .tenants import api_key, audit, signing_key, tenant
+from .webhooks import webhook, webhook_delivery
 from .work import node_stat, run, task, workflow
 
 __all__ = [
@@ -44,16 +46,22 @@ __all__ = [
     "operation_probe",
     "outbox",
     "outbox_partition",
+    "person",
     "ready",
     "refused_write",
     "relay",
     "result",
     "run",
+    "session",
+    "sign_in",
     "signing_key",
     "step",
     "task",
+    "team_member",
     "tenant",
     "timer",
+    "webhook",
+    "webhook_delivery",
     "worker",
     "workflow",
 ]

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     PrimaryKeyConstraint,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
@@ -64,6 +65,7 @@ audit = Table(
     "audit",
     metadata,
     tenant_id(),
+    Column("lane", SmallInteger, nullable=False, server_default="0"),  # 0: acts of people and keys; else submissions
     Column("audit_id", BigInteger, Identity(always=True), nullable=False),
     at("at"),
     Column("actor", Text, nullable=False),
@@ -74,4 +76,6 @@ audit = Table(
     Column("hash", LargeBinary, nullable=False, server_default=FetchedValue()),
     PrimaryKeyConstraint("audit_id", "tenant_id"),
     Index("audit_of_tenant", "tenant_id", "audit_id"),
+    Index("audit_lanes", "tenant_id", "lane", "audit_id"),
+    CheckConstraint("lane BETWEEN 0 AND 8", name="lanes_of_the_audit_log"),
 )

@@ -26,6 +26,7 @@ WITHOUT_TENANT = {
     # one namespace for all tenants, on purpose
     "tenant_name_key": "a tenant's name is what callers name it by",
     "api_key_secret_hash_key": "a secret is looked up before its tenant is known",
+    "session_token_hash_key": "a token is as well",
     # a partition's key has the columns of its table
     "event_pkey": "events are read by run, under the policy of the table",
 }
@@ -35,7 +36,7 @@ NARROW = {
     "workflow_version", "version", "number", "runs", "latest", "open", "expected", "need", "succeeded", "failed", "skipped",
     "included", "remaining", "idx", "round", "waits", "attempts", "losses", "max_attempts", "priority", "offers", "slot",
     "slots", "slots_left", "part", "timeout_ms", "lease_ms", "mean_ms", "size", "pid", "running", "clock_offset_ms", "partition", "tries",
-    "sends", "probes", "doubts",
+    "sends", "probes", "doubts", "status", "lane", "idle_seconds",
 }  # fmt: skip
 """Counts that have a small bound by contract; ids, sequences, fences and row versions are 64 bits wide."""
 
