@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pydantic import Field
+
 from .views import OperationId, RunId, StepId, TaskId, Value, View
 
 
@@ -44,7 +46,11 @@ class ProbeView(View):
 
 
 class OperationView(OperationSummary):
-    """One effect with all that is known of it; payload and receipt need the right payload.read."""
+    """One effect with all that is known of it.
+
+    Without the right payload.read `withheld` names the fields that are not shown, and of errors and of what probes
+    found the texts are missing.
+    """
 
     request_key: str
     payload_hash: str
@@ -53,6 +59,7 @@ class OperationView(OperationSummary):
     lands_until: datetime | None
     payload: Value = None
     receipt: Value = None
+    withheld: list[str] = Field(default_factory=list)
     probed: list[ProbeView]
 
 

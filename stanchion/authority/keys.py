@@ -37,7 +37,7 @@ NAME_TAKEN: Final = register_code(
 SCOPES: Final[dict[str, str]] = {
     "task.submit": "submit tasks",
     "task.read": "see tasks, steps, events, names and sizes of artifacts, and why they wait; no payloads",
-    "payload.read": "see inputs, results and the bytes of dead letters",
+    "payload.read": "see inputs, results, what operations sent and got back, and the bytes of dead letters",
     "artifact.read": "read the content of artifacts, and verify it",
     "artifact.write": "upload versions of artifacts",
     "artifact.manage": "pin, unpin and delete versions of artifacts",

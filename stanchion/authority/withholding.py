@@ -14,6 +14,8 @@ from stanchion.errors import CODES
 from .why_codes import WHY, Reason
 
 MARK: Final = "withheld"
+SHOWN: Final = {"Operation": ("key", "hash", "verdict"), "Artifact": ("name", "media_type", "sha256")}
+"""Of events whose kinds begin so, what everybody with task.read sees at the ledger and at artifacts as well."""
 PAYLOADS: Final = ("input", "result", "progress", "given", "value", "constraints")
 """Fields that are withheld as a whole, numbers included."""
 
@@ -32,6 +34,15 @@ def withheld(value: Any) -> Any:
     """A copy without what may hold payloads; an object that lost something has `withheld: true`."""
     kept, _ = _without(value, "")
     return kept
+
+
+def withheld_of(kind: str, body: dict[str, Any] | None) -> Any:
+    """The body of an event of this kind without what may hold payloads."""
+    names = next((names for begins, names in SHOWN.items() if kind.startswith(begins)), ())
+    if not body or not names:
+        return withheld(body)
+    kept = {name: body[name] for name in names if name in body}
+    return kept | withheld({name: value for name, value in body.items() if name not in kept})
 
 
 def reason_text(reason: Reason, *, whole: bool) -> str:

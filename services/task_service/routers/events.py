@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from stanchion.authority.events import Cursor
 from stanchion.authority.queries import Row
-from stanchion.authority.withholding import withheld
+from stanchion.authority.withholding import withheld_of
 from stanchion.contracts import ids
 from stanchion.runtime.clock import Deadline
 from stanchion.runtime.http import Closing
@@ -114,7 +114,7 @@ def _frame(reader: Reader, event: Row, *, whole: bool) -> bytes:
         "version": event["version"],
         "fence": event["fence"],
         "actor": event["actor"],
-        "body": as_doubles(event["body"] if whole else withheld(event["body"])),
+        "body": as_doubles(event["body"] if whole else withheld_of(event["kind"], event["body"])),
     }
     data = orjson.dumps({name: value for name, value in body.items() if value is not None}, option=orjson.OPT_UTC_Z)
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (str(event["cursor"]).encode(), event["kind"].encode(), data)

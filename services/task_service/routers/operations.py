@@ -6,7 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from stanchion.authority.operations import PAYLOADS
 from stanchion.authority.queries import Row
+from stanchion.authority.withholding import withheld
 from stanchion.contracts import ids, limits
 from stanchion.state import OperationState
 
@@ -41,15 +43,18 @@ def list_operations(
         task_id=cursor_of(task, ids.TASK),
     )
     more = ids.public(ids.OPERATION, rows[limit - 1]["operation_id"]) if len(rows) > limit else None
-    return {"items": rows[:limit], "next": more}
+    items = rows[:limit] if caller.sees_payloads else [_without_texts(row) for row in rows[:limit]]
+    return {"items": items, "next": more}
 
 
 @router.get("/v1/operations/{operation_id}", response_model=OperationView, **needs("task.read"))
 def get_operation(deps: Has, caller: Caller, operation_id: str) -> Row:
     """One operation with its probes, and (with the right payload.read) what was sent and received."""
-    found = deps.operations.get(
-        caller.tenant_id, ids.parse(operation_id, ids.OPERATION), with_payload="payload.read" in caller.scopes
-    )
+    parsed = ids.parse(operation_id, ids.OPERATION)
+    found = deps.operations.get(caller.tenant_id, parsed, with_payload=caller.sees_payloads)
+    if not caller.sees_payloads:
+        probed = [probe | {"detail": withheld(probe["detail"])} for probe in found["probed"]]
+        found = _without_texts(found) | {"probed": probed, "withheld": list(PAYLOADS)}
     return found | {"payload_hash": found["payload_hash"].hex()}
 
 
@@ -101,3 +106,7 @@ def compensate(deps: Has, caller: Caller, operation_id: str, body: Body) -> Row:
     parsed = ids.parse(operation_id, ids.OPERATION)
     step = deps.handlers.compensate(caller, parsed, message(OpenBody, body).reason)
     return {"operation_id": parsed, "step_id": step}
+
+
+def _without_texts(row: Row) -> Row:
+    return row | {"error": withheld(row["error"])}

@@ -21,6 +21,7 @@ from task_service_kit import Api, Hand
 from services.task_service.settings import TaskServiceSettings
 from stanchion.authority.leases import Done
 from stanchion.authority.objects import Objects
+from stanchion.contracts import ids
 from stanchion.errors import Conflict, NotFound, TooLarge, Unprocessable
 from stanchion.sdk.artifacts import ArtifactDoor
 from stanchion.sdk.asking import at_once
@@ -269,6 +270,23 @@ class TestKeeping:
         operator.post(f"/v1/artifacts/{version}/pin", status=403)
         operator._checked(operator.http.delete(f"/v1/artifacts/{version}"), 403)
         admin.post(f"/v1/artifacts/{version}/pin")
+        acts = {"artifact.put", "artifact.pin"}
+        found = admin.get("/v1/audit", params={"target": str(ids.parse(version, ids.ARTIFACT))})["items"]
+        assert {entry["action"] for entry in found} == acts
+
+    def test_a_viewer_sees_in_events_what_it_sees_of_versions(
+        self, make_api: Callable[..., Api], client: Client, api: Api, task: str
+    ) -> None:
+        """Names, types, hashes and sizes; why somebody deleted one is a text of theirs."""
+        version = client.artifacts.put(task, "plan.md", b"x", media_type="text/markdown")["version_id"]
+        api._checked(api.http.delete(f"/v1/artifacts/{version}?reason=canary"), 200)
+        path, all_of = f"/v1/tasks/{task}/events", {"follow": "false"}
+        shown = make_api("acme", "viewer").http.get(path, params=all_of).text
+        assert '"name":"plan.md"' in shown
+        assert sha(b"x") in shown
+        assert "ArtifactDeleted" in shown
+        assert "canary" not in shown
+        assert "canary" in api.http.get(path, params=all_of).text
 
     def test_other_tenants_find_nothing(self, client: Client, other: Api, task: str, nobody: Api) -> None:
         """Each route answers as for what never existed."""

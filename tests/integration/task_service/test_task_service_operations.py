@@ -22,13 +22,15 @@ PUBLISH = Operation("press.publish", do=nothing, check=nothing, keeps_key="1d", 
 MAIL = Operation("mail.send", do=nothing, unsafe_no_check="test")
 
 
-TOO_LONG = {"reason": "x" * 1_001, "proof": "x"}
+CANARY = "canary-4711"
 
 
 class Doubt:
     """A task whose only step has sent something, and nobody knows what became of it."""
 
-    def __init__(self, api: Api, hand: Hand, operation: Any = PUBLISH, settled: str = "unknown") -> None:
+    def __init__(
+        self, api: Api, hand: Hand, operation: Any = PUBLISH, settled: str = "unknown", error: Any = None
+    ) -> None:
         self.made = api.submit("single", {"x": 1})
         (self.lease,) = hand.lease_of(self.made)
         self.ledger = Ledger(hand.worker_db, hand.worker_id)
@@ -36,7 +38,8 @@ class Doubt:
         found = self.ledger.prepare(self.lease, intent).operation_id
         assert found is not None
         self.ledger.dispatch(self.lease, found)
-        self.ledger.settle(self.lease, found, settled, receipt={"id": 17})  # type: ignore[arg-type]  # a state
+        receipt = {"id": 17}
+        self.ledger.settle(self.lease, found, settled, receipt=receipt, error=error)  # type: ignore[arg-type]  # a state
         if settled == "unknown":
             self.ledger.end_in_doubt(self.lease, {"code": "E-OP-10", "what": "lost"}, None)
         self.id = ids.public(ids.OPERATION, found)
@@ -168,3 +171,44 @@ class TestRights:
         assert viewer.get("/v1/operations")["items"] == []
         for act in ("reconcile", "mark-done", "mark-not-done", "compensate"):
             assert viewer.post(f"{doubt.path}/{act}", {"reason": "x", "proof": "x"}, 403)["code"] == "E-AUTH-03"
+
+    def test_a_viewer_sees_no_payload_and_is_told(
+        self, make_api: Callable[..., Api], api: Api, hand: Hand, doubt: Doubt
+    ) -> None:
+        """What was sent and received, texts of errors, what probes and people said: in the ledger and in events."""
+        api.post(f"{doubt.path}/mark-done", {"reason": CANARY, "proof": CANARY, "receipt": {"id": CANARY}})
+        refused = Doubt(api, hand, settled="refused", error={"code": "E-OP-06", "what": CANARY})
+        viewer = make_api("acme", "viewer")
+        for path in (doubt.path, refused.path, "/v1/operations"):
+            shown = str(viewer.get(path))
+            assert CANARY not in shown, path
+            assert "secret" not in shown, path
+        found = viewer.get(doubt.path)
+        assert found["withheld"] == ["payload", "receipt"]
+        assert (found["key"], found["probed"][-1]["verdict"]) == ("spring", "done")
+        assert found["probed"][-1]["detail"] == {"withheld": True}
+        assert viewer.get(refused.path)["error"]["withheld"] is True
+        for one, kind in ((doubt, "OperationConfirmed"), (refused, "OperationRefused")):
+            path = f"/v1/tasks/{one.made['task_id']}/events"
+            events = viewer.http.get(path, params={"follow": "false"}).text
+            assert kind in events
+            assert '"key":"spring"' in events
+            assert CANARY not in events
+            assert CANARY in api.http.get(path, params={"follow": "false"}).text
+            assert CANARY in str(api.get(one.path))
+            assert api.get(one.path)["withheld"] == []
+
+    def test_acts_are_in_the_audit_log(self, make_api: Callable[..., Api], hand: Hand) -> None:
+        """Who settled, asked or undid, with the reason."""
+        boss = make_api("ledger", "platform")
+        told = Doubt(boss, hand)
+        boss.post(f"{told.path}/reconcile", None, 202)
+        boss.post(f"{told.path}/mark-done", {"reason": "seen", "proof": "https://press/17"})
+        boss.post(f"{told.path}/compensate", {"reason": "a misprint"}, 202)
+        boss.post(f"{Doubt(boss, hand).path}/mark-not-done", {"reason": "gone", "proof": "x"})
+        found = {entry["action"]: entry for entry in boss.get("/v1/audit", params={"limit": 1000})["items"]}
+        acts = {"operation.reconcile", "operation.mark_done", "operation.compensate", "operation.mark_not_done"}
+        assert found.keys() >= acts
+        assert {found[act]["actor"] for act in acts} == {found["task.submit"]["actor"]}
+        assert found["operation.mark_done"]["detail"] == {"reason": "seen", "proof": "https://press/17"}
+        assert boss.get("/v1/audit/verify")["intact"]
