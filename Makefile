@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARGS ?=
 SEED ?=
-TESTS ?= tests/unit tests/state tests/integration tests/e2e tests/fault
+TESTS ?=
 KAFKA_TESTS ?= $(wildcard tests/integration/test_bus_*.py) tests/integration/test_embedded_apache.py tests/e2e
 KAFKA_FAULTS ?= tests/fault/test_fault_broker.py tests/fault/test_fault_processes.py tests/fault/test_fault_sweep.py
 CLUSTER_FAULTS ?= tests/fault/test_fault_cluster.py
@@ -18,7 +18,7 @@ export UV_CACHE_DIR := $(CURDIR)/.stanchion/cache/uv
 export PIP_CACHE_DIR := $(CURDIR)/.stanchion/cache/pip
 export UV_LINK_MODE := hardlink
 
-.PHONY: help demo test dev check format test-kafka test-fault bench bench-peers generate verify wheel clean
+.PHONY: help demo test dev check format test-kafka test-fault bench bench-peers generate verify lock wheel clean
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -39,8 +39,8 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP)  ## Run the Research Report Studio on real sources, killing and freezing workers (ARGS="--sources DIR --topic '...'")
 	@$(BIN)/python -m examples.studio.demo $(ARGS)
 
-test: $(STAMP)  ## Run the tests on embedded servers
-	@$(BIN)/python -m pytest $(ARGS) $(TESTS)
+test: $(STAMP)  ## Run the tests on embedded servers (TESTS="tests/unit ...": only those)
+	@$(BIN)/python $(if $(strip $(TESTS)),-m pytest,tests/lanes.py) $(ARGS) $(TESTS)
 
 dev: $(STAMP)  ## Start everything locally and stay (ARGS="yourmodule:workflow")
 	@$(BIN)/stanchion dev $(if $(ARGS),$(ARGS),examples.studio.workflow:studio)
@@ -69,6 +69,9 @@ bench: $(STAMP)  ## Measure; results as JSON and a table
 
 bench-peers: $(STAMP)  ## Measure beside peers, each in an environment of its own
 	@$(BIN)/python -m benchmarks.peers $(ARGS)
+
+lock: $(STAMP)  ## Pin the dependencies anew, for the oldest Python that is promised
+	@$(BIN)/python -m uv pip compile pyproject.toml --group dev --all-extras --generate-hashes --no-header --quiet --python-version 3.11.0 -o requirements.lock
 
 generate: $(STAMP)  ## Write what is generated: schema, reference pages
 	@$(BIN)/python -m stanchion.db.render --write

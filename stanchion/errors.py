@@ -191,7 +191,7 @@ class Superseded(StanchionError):  # noqa: N818 - families are named by what the
 
 
 class InvariantViolated(StanchionError):  # noqa: N818 - families are named by what the catcher does
-    """A bug: something that can't be was about to become a fact. The process must end."""
+    """A bug: something that can't be was about to become a fact. The process must end, unless one row is to blame."""
 
     status = 500
 

@@ -65,7 +65,7 @@ def build(argv: Sequence[str]) -> Service:
     asleep("run-planner", RunPlanner(planning, upkeep, hints).run_once, "expansions")
     asleep("lease-reaper", LeaseReaper(upkeep, hints).run_once, "leases")
     asleep("deadline-keeper", DeadlineKeeper(upkeep, hints).run_once, "timers")
-    asleep("offer-dispatcher", OfferDispatcher(upkeep, hints, settings.offer_window).run_once, "offers", busy_wait=0.05)
+    asleep("offer-dispatcher", OfferDispatcher(upkeep, hints).run_once, "offers", busy_wait=0.05)
     sweeper = RunSweeper(upkeep, lookout, hints, round(settings.cancel_grace_seconds * 1000))
     runs = Event()
     lookout.wakes("runs", runs)

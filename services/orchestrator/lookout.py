@@ -9,6 +9,7 @@ from __future__ import annotations
 from threading import Event
 
 from stanchion.authority.upkeep import Upkeep, Waiting
+from stanchion.telemetry import metrics
 
 WHILE_IT_GOES_ON_SECONDS = 0.1
 """Between looks while offers, sweeps and joins make their way."""
@@ -31,8 +32,14 @@ class Lookout:
     def run_once(self) -> bool | float:
         """Look once. True while something is due, so that the next look comes soon; a while when work only goes on."""
         self.latest = self.upkeep.waiting()
+        metrics.aside.set(self.latest.aside)
         for field, event in self._sleepers:
             if getattr(self.latest, field):
                 event.set()
         now = self.latest
-        return now.expansions or now.timers or now.leases or (WHILE_IT_GOES_ON_SECONDS if any(now) else False)
+        return (
+            now.expansions
+            or now.timers
+            or now.leases
+            or (WHILE_IT_GOES_ON_SECONDS if now.offers or now.runs or now.barriers or now.deliveries else False)
+        )

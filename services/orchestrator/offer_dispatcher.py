@@ -9,14 +9,13 @@ from stanchion.runtime.hints import RELAY, Hints
 class OfferDispatcher:
     """`run_once` tops up all queues once; True while something was offered."""
 
-    def __init__(self, upkeep: Upkeep, hints: Hints, window: int) -> None:
+    def __init__(self, upkeep: Upkeep, hints: Hints) -> None:
         self.upkeep = upkeep
         self.hints = hints
-        self.window = window
 
     def run_once(self) -> bool:
         """Offer by priority, then age."""
-        offered = self.upkeep.offer(self.window)
+        offered = self.upkeep.offer()
         if offered:
             self.hints.publish(RELAY)
         return offered > 0

@@ -7,7 +7,7 @@ from typing import Any, Final
 from stanchion.authority.planning import Due, Planning
 from stanchion.authority.upkeep import Upkeep
 from stanchion.contracts.texts import clean
-from stanchion.errors import SCHEMA_DIFFERS, InvariantViolated, Superseded, Unavailable, Unstorable
+from stanchion.errors import SCHEMA_DIFFERS, Superseded, Unavailable
 from stanchion.runtime.clock import monotonic
 from stanchion.runtime.hints import RELAY, Hints
 from stanchion.runtime.logging import get_logger
@@ -30,7 +30,6 @@ class RunPlanner:
         """Expand what is due. A list that can't be expanded ends its own run, not the planner."""
         due = self.planning.due(20)
         began = monotonic()
-        bug: Exception | None = None
         for n, fan in enumerate(due):
             if n and monotonic() - began > TURN_SECONDS:
                 break
@@ -42,14 +41,10 @@ class RunPlanner:
                 if getattr(error, "code", None) == SCHEMA_DIFFERS:
                     raise  # no run is to blame
                 self._give_up(fan, error)
-                if isinstance(error, InvariantViolated) and not isinstance(error, Unstorable):
-                    bug = bug or error
                 continue
             if said == "expanded":
                 log.info("run.expanded", run_id=str(fan.run_id), node=fan.node, first=fan.next_index)
                 self.hints.publish(RELAY)
-        if bug is not None:
-            raise bug  # the process ends, but the run behind it has ended too, and can't do it again
         return bool(due)
 
     def _give_up(self, fan: Due, error: Exception) -> None:
@@ -59,4 +54,5 @@ class RunPlanner:
             "why": clean(str(getattr(error, "what", error)), 1_000),
         }
         log.error("run.expansion_failed", run_id=str(fan.run_id), node=fan.node, why=reason["why"], exc_info=error)
-        self.upkeep.end_early(fan.run_id, reason)
+        # a run that can't even be ended is looked at again later
+        self.upkeep.damage.alone("expansion", fan.fan_id, lambda: self.upkeep.end_early(fan.run_id, reason))

@@ -27,7 +27,7 @@ class RunSweeper:
         for run_id in waiting.runs:
             said = self.upkeep.sweep_run(run_id, self.grace_ms)
             more = more or said == "sweeping"
-            if said == "ended":
+            if said == "ended":  # by this call: of a run that had ended before it is told that it is gone
                 log.info("run.finished", run_id=str(run_id))
                 self.hints.publish(RELAY)
         for barrier_id in waiting.barriers:

@@ -16,7 +16,6 @@ class OrchestratorSettings(WebhookSettings):
     SERVICE: ClassVar[str] = "orchestrator"
 
     lookout_seconds: float = Field(default=0.5, gt=0, le=5)  # how often an idle orchestrator looks for work
-    offer_window: int = Field(default=limits.OFFER_WINDOW, ge=1, le=100_000)  # offers of one queue that are out at once
     webhook_calls: int = Field(default=16, ge=0, le=500)  # calls of webhooks under way at once; 0: it makes none
     cancel_grace_seconds: float = Field(default=limits.CANCEL_GRACE_SECONDS, ge=0, le=3_600)
     page_tenant: str = Field(

@@ -11,12 +11,12 @@ from uuid import UUID
 from stanchion.authority.keys import Principal
 from stanchion.authority.operations import Operations
 from stanchion.authority.queries import Queries, Row, missing
-from stanchion.authority.submission import Answer, Prepared, Request, Submission, Via, prepare
+from stanchion.authority.submission import Answer, Prepared, Request, Submission, prepare
 from stanchion.authority.tasks import Tasks
 from stanchion.authority.workflows import Workflows
 from stanchion.contracts import ids, limits, payload
 from stanchion.contracts.commands import SubmitTask
-from stanchion.errors import Conflict, NotFound, StanchionError, Unprocessable
+from stanchion.errors import Conflict, NotFound, Rejected, StanchionError, Unprocessable
 from stanchion.runtime.clock import utc_now
 from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 
@@ -34,23 +34,32 @@ class Handlers:
     operations: Operations
     hints: Hints
 
-    def plan(self, principal: Principal, command: SubmitTask, *, via: Via, message_id: str | None = None) -> Prepared:
-        """Work a submission out; raises Rejected for what its answer will never be anything else."""
+    def plan(self, request: Request) -> Prepared:
+        """Work a submission out; raises Rejected for one that can't be accepted now. It may have been: see `recognise`."""
+        command = request.command
         payload.check_size(payload.size(command.constraints), limits.INLINE_BYTES, "$.constraints")
-        request = Request(principal.tenant_id, command, via, principal.actor, message_id)
         try:
             prepared = prepare(self.workflows, request)
         except NotFound as error:  # of the workflow; the path that was asked for does exist
             raise Unprocessable(error.code, error.what, where=error.where, why=error.why, fix=error.fix) from None
-        self._refuse_past_deadline(principal, command)
+        if command.deadline is not None and command.deadline <= utc_now():
+            raise Unprocessable("E-TASK-03", "the deadline lies in the past", where="$.deadline")
         return prepared
+
+    def recognise(self, refused: Sequence[tuple[Request, Rejected]]) -> list[Answer | Rejected]:
+        """The answers to submissions that `plan` refused: those that were accepted before get their task, not an error.
+
+        Only these are looked up, all at once: what `plan` lets pass is recognised where it is accepted.
+        """
+        found = self.submission.find([request for request, _ in refused])
+        return [error if answer is None else answer for (_, error), answer in zip(refused, found, strict=True)]
 
     def submit(self, principal: Principal, command: SubmitTask) -> Answer:
         """Accept one task; raises Unprocessable E-IDEM-01 when its key belongs to another payload."""
-        answer = self.submit_many([self.plan(principal, command, via="http")])[0]
-        if answer.outcome == "conflict":
-            raise key_conflict()
-        return answer
+        outcome = self.submit_bulk(principal, [command])[0]
+        if isinstance(outcome, StanchionError):
+            raise outcome
+        return outcome
 
     def submit_many(self, prepared: Sequence[Prepared]) -> list[Answer]:
         """Accept a batch in one transaction."""
@@ -63,25 +72,23 @@ class Handlers:
         self, principal: Principal, commands: Sequence[SubmitTask | StanchionError]
     ) -> list[Answer | StanchionError]:
         """Accept what is right of a bulk, in one transaction; for what is not, its error stands in its place."""
-        outcomes: list[Answer | StanchionError] = []
-        prepared: list[Prepared] = []
-        places: list[int] = []
+        outcomes: dict[int, Answer | StanchionError] = {}
+        prepared: dict[int, Prepared] = {}
+        refused: dict[int, tuple[Request, Rejected]] = {}
         for place, command in enumerate(commands):
-            try:
-                if isinstance(command, StanchionError):
+            if isinstance(command, StanchionError):
+                if command.status >= 500:
                     raise command
-                prepared.append(self.plan(principal, command, via="http"))
-            except StanchionError as error:
-                if error.status >= 500:
-                    raise
-                outcomes.append(error)
-            else:
-                outcomes.append(key_conflict())
-                places.append(place)
-        for place, answer in zip(places, self.submit_many(prepared), strict=True):
-            if answer.outcome != "conflict":
-                outcomes[place] = answer
-        return outcomes
+                outcomes[place] = command
+                continue
+            request = Request(principal.tenant_id, command, "http", principal.actor)
+            try:
+                prepared[place] = self.plan(request)
+            except Rejected as error:
+                refused[place] = (request, error)
+        outcomes.update(zip(refused, self.recognise(list(refused.values())), strict=True))
+        outcomes.update(zip(prepared, self.submit_many(list(prepared.values())), strict=True))
+        return [_or_conflict(outcomes[place]) for place in range(len(commands))]
 
     def cancel(self, principal: Principal, task_id: UUID, reason: str) -> str:
         """Ask for the end of a task; returns its state. Raises NotFound, and Conflict E-TASK-05 when it is too late."""
@@ -187,19 +194,16 @@ class Handlers:
         )
         return [row["step_id"] for row in page.items], page.next is not None
 
-    def _refuse_past_deadline(self, principal: Principal, command: SubmitTask) -> None:
-        if command.deadline is None or command.deadline > utc_now():
-            return
-        # A submission that is repeated after its own deadline gets its task, not an error.
-        if command.idempotency_key and self.queries.knows_key(principal.tenant_id, command.idempotency_key):
-            return
-        raise Unprocessable("E-TASK-03", "the deadline lies in the past", where="$.deadline")
-
 
 def _not_reopened(state: str) -> str:
     if state != "failed":
         return f"it is {state}, and only failed steps are reopened"
     return "its run has ended, or nothing waits for it any more: no join with on_failed=hold does"
+
+
+def _or_conflict(outcome: Answer | StanchionError) -> Answer | StanchionError:
+    conflict = isinstance(outcome, Answer) and outcome.outcome == "conflict"
+    return key_conflict() if conflict else outcome
 
 
 def key_conflict() -> Unprocessable:

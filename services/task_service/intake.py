@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from stanchion.authority.dead_letters import Letter, without_secrets
-from stanchion.authority.intake import Intake, Refusal
+from stanchion.authority.intake import Intake, Refusal, Repetition
 from stanchion.authority.queries import missing
-from stanchion.authority.submission import Answer, Prepared
+from stanchion.authority.submission import Answer, Prepared, Request
 from stanchion.bus.consumer import Consumer
 from stanchion.bus.dead_letters import dead_letter
 from stanchion.bus.messages import Record
@@ -47,10 +47,10 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """What is to be answered with a refusal, and what is to be parked."""
+    """What is to be answered without being accepted, and what is to be parked."""
 
     letters: list[Letter]
-    refusals: list[Refusal]
+    replies: list[Refusal | Repetition]
 
 
 _Submission = tuple[Record, Order, Prepared]
@@ -122,12 +122,8 @@ class CommandIntake:
     def _commit(self, batch: _Batch) -> None:
         # Copies: when the database goes away in the middle, this stage begins anew from what was read.
         news = _News(list(batch.letters), list(batch.refusals))
-        submissions: list[_Submission] = []
-        for record, order in batch.orders:
-            if isinstance(order.command, SubmitTask):
-                prepared = self._plan(news, record, order, order.command)
-                submissions += [(record, order, prepared)] if prepared else []
-        if submissions or news.letters or news.refusals:
+        submissions = self._plan(batch, news)
+        if submissions or news.letters or news.replies:
             try:
                 self._take_in(submissions, news)
             except StanchionError as error:
@@ -135,20 +131,29 @@ class CommandIntake:
                 self._one_by_one(submissions, news, error)
         batch.letters = news.letters
 
-    def _plan(self, news: _News, record: Record, order: Order, command: SubmitTask) -> Prepared | None:
-        try:
-            return self.handlers.plan(order.principal, command, via="kafka", message_id=str(order.asked.envelope.id))
-        except Rejected as error:
-            news.refusals.append(Refusal(order.asked, error))
-        except Exception as error:
-            _raise_if_passing(error)
-            log.error("intake.dead_lettered", place=record.place, exc_info=True)
-            news.letters.append(Letter(record, error, order.principal.tenant_id))
-        return None
+    def _plan(self, batch: _Batch, news: _News) -> list[_Submission]:
+        submissions: list[_Submission] = []
+        refused: list[tuple[Order, Request, Rejected]] = []
+        for record, order in batch.orders:
+            if not isinstance(order.command, SubmitTask):
+                continue
+            who, message_id = order.principal, str(order.asked.envelope.id)
+            request = Request(who.tenant_id, order.command, "kafka", who.actor, message_id)
+            try:
+                submissions.append((record, order, self.handlers.plan(request)))
+            except Rejected as error:
+                refused.append((order, request, error))
+            except Exception as error:
+                _raise_if_passing(error)
+                log.error("intake.dead_lettered", place=record.place, exc_info=True)
+                news.letters.append(Letter(record, error, who.tenant_id))
+        outcomes = self.handlers.recognise([(request, error) for _, request, error in refused])
+        news.replies.extend(_reply(order, outcome) for (order, _, _), outcome in zip(refused, outcomes, strict=True))
+        return submissions
 
     def _take_in(self, submissions: Sequence[_Submission], news: _News) -> None:
         pairs = [(order.asked, prepared) for _, order, prepared in submissions]
-        answers = self.intake.take_in(pairs, news.refusals, news.letters, key_conflict())
+        answers = self.intake.take_in(pairs, news.replies, news.letters, key_conflict())
         self.handlers.hints.publish(RELAY)
         _note(answers, news)
 
@@ -162,8 +167,8 @@ class CommandIntake:
                 _raise_if_passing(fault)
                 shown = InvariantViolated(fault.code, "the database refuses this command")
                 news.letters.append(Letter(record, shown, order.principal.tenant_id))
-                news.refusals.append(Refusal(order.asked, shown))
-        self._take_in([], _News([], news.refusals))
+                news.replies.append(Refusal(order.asked, shown))
+        self._take_in([], _News([], news.replies))
         for letter in news.letters:
             self._park_one(letter)
 
@@ -215,6 +220,14 @@ class CommandIntake:
         # What the broker will never take (too large, with the notes added) stands in the table all the same.
 
 
+def _reply(order: Order, outcome: Answer | Rejected) -> Refusal | Repetition:
+    if isinstance(outcome, Rejected):
+        return Refusal(order.asked, outcome)
+    if outcome.outcome == "conflict":
+        return Refusal(order.asked, key_conflict())
+    return Repetition(order.asked, outcome)
+
+
 def _raise_if_passing(error: Exception) -> None:
     """What passes is waited for. A schema that does not fit is no fault of the message either: nothing is parked for it."""
     if isinstance(error, Unavailable):
@@ -225,15 +238,16 @@ def _raise_if_passing(error: Exception) -> None:
 
 def _note(answers: Sequence[Answer], news: _News) -> None:
     conflicts = sum(answer.outcome == "conflict" for answer in answers)
-    accepted = len(answers) - conflicts
-    codes = [refusal.error.code for refusal in news.refusals] + ["E-IDEM-01"] * conflicts
+    repeated = sum(isinstance(reply, Repetition) for reply in news.replies)
+    accepted = len(answers) - conflicts + repeated
+    codes = [reply.error.code for reply in news.replies if isinstance(reply, Refusal)] + ["E-IDEM-01"] * conflicts
     for code in codes:
         metrics.intake_rejected.labels(code).inc()
     for letter in news.letters:
         metrics.intake_dead_lettered.labels(letter.record.topic).inc()
     if accepted:
         metrics.intake_accepted.labels(SubmitTask.TYPE).inc(accepted)
-        duplicates = sum(answer.outcome == "duplicate" for answer in answers)
+        duplicates = sum(answer.outcome == "duplicate" for answer in answers) + repeated
         log.info("intake.accepted", count=accepted, duplicates=duplicates)
     if codes:
         log.info("intake.rejected", count=len(codes), codes=sorted(set(codes)))

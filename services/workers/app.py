@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event
 from typing import Any
 
+from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.leases import Leases, Reach
 from stanchion.authority.objects import Objects
 from stanchion.authority.workflows import Workflows
 from stanchion.bus.admin import ensure_topics
 from stanchion.bus.consumer import Consumer
-from stanchion.bus.messages import Record
 from stanchion.contracts.ids import new_id
 from stanchion.contracts.topics import PARTITIONS, PARTITIONS_EMBEDDED, worker_commands, worker_specs
 from stanchion.db.engine import Database
@@ -92,32 +91,6 @@ def tenants_of(database: Database, names: Sequence[str]) -> list[Any] | None:
     return ids
 
 
-def burier(database: Database) -> Any:
-    """Parks records that are no offers."""
-
-    def bury(record: Record, code: str, reason: str) -> None:
-        from psycopg.types.json import Jsonb
-
-        def text(value: bytes | None) -> str | None:
-            return None if value is None else base64.b64encode(value).decode()
-
-        headers = [[n, (v or b"").decode("utf-8", "replace").replace("\x00", "\ufffd")] for n, v in record.headers]
-        letter = {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "key": text(record.key),
-            "value": text(record.value),
-            "headers": headers,
-            "code": code,
-            "reason": reason,
-        }
-        database.call("bury", "SELECT stanchion.bury(%s)", (Jsonb([letter]),))
-        log.warning("intake.dead_lettered", place=record.place, code=code, reason=reason)
-
-    return bury
-
-
 def build(argv: Sequence[str]) -> Service:
     """A worker from its settings; the database is asked only for the ids of tenants, if they are named."""
     settings = WorkerSettings.load(argv)
@@ -145,7 +118,7 @@ def build(argv: Sequence[str]) -> Service:
         leases,
         catalogue,
         slots,
-        Offers(consumer, catalogue.serves, burier(database)),
+        Offers(consumer, catalogue.serves, DeadLetters(database).bury),
         durations,
         hints,
         settings.find_seconds,
@@ -203,5 +176,6 @@ def _health(settings: WorkerSettings, database: Database, consumer: Consumer, fo
         "broker": consumer.check,
         "event loop": foreman.held_up,
     }
-    app = health_app(checks, with_metrics=is_loopback(settings.http_host))
+    alive = {"slots": foreman.slots.check}
+    app = health_app(checks | alive, alive=alive, with_metrics=is_loopback(settings.http_host))
     return HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE)

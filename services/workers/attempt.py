@@ -57,10 +57,14 @@ Outcome = Done | Steer | Failure | Stopped | Doubt | Probed
 
 
 class Attempt:
-    """A lease in this worker's hands. `stop` may be called from any thread; the first reason stays."""
+    """A lease in this worker's hands. `stop` may be called from any thread; the first reason stays.
+
+    `asked_at` is when the lease was asked for, and so before its time began to run; `leased_at` is when it came.
+    """
 
     __slots__ = (
         "_lock",
+        "asked_at",
         "begun_at",
         "context",
         "lease",
@@ -73,10 +77,11 @@ class Attempt:
         "stop_reason",
     )
 
-    def __init__(self, lease: Lease, step: AnyStep, node: Node, ledger: Ledger | None = None) -> None:
+    def __init__(self, lease: Lease, step: AnyStep, node: Node, asked_at: float, ledger: Ledger | None = None) -> None:
         self.lease = lease
         self.step = step
         self.node = node
+        self.asked_at = asked_at
         self.leased_at = monotonic()
         self.begun_at: float | None = None
         self.ran_seconds = 0.0

@@ -1,12 +1,14 @@
 """The child's side of an isolated step: runs steps one after the other, in its main thread, until the pipe closes.
 
 A thread of its own reads the pipe, so that a step learns that it should stop while its code runs. Only JSON and words
-go back: an object of user code that can be sent can't always be received.
+go back: an object of user code that can be sent can't always be received. Every word, in both directions, names the
+attempt that it is for: what comes late, or from a copy of this process, must not be taken for another step's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import queue
 import signal
@@ -23,7 +25,7 @@ from stanchion.authority.objects import Objects
 from stanchion.contracts import limits, payload
 from stanchion.db.engine import Database
 from stanchion.errors import InDoubt, LeaseLost
-from stanchion.runtime.clock import pause
+from stanchion.runtime.clock import monotonic, pause
 from stanchion.sdk.artifacts import ArtifactDoor
 from stanchion.sdk.reading import arguments_of
 from stanchion.workflow.codec import Encoded
@@ -49,6 +51,9 @@ class ChildSettings(NamedTuple):
 def serve(pipe: Connection, settings: ChildSettings, parent: int) -> None:
     """Run until the pipe closes or the worker ends, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.setsid()  # a group of its own: whatever a step leaves behind is killed with it
+    multiprocessing.current_process().daemon = False  # one may have no processes of its own, and so no pools
+    os.register_at_fork(after_in_child=pipe.close)  # a copy has nothing to say, nor holds the pipe open
     child = Child(pipe, parent)
     catalogue = Catalogue.load(settings.targets)
     database = Database(settings.database_url, name="step process", pool_size=1, overflow=1)
@@ -72,6 +77,7 @@ class Child:
         self.pipe = pipe
         self.parent = parent
         self.attempt: Attempt | None = None
+        self._pid = os.getpid()
         self._leases: queue.SimpleQueue[Lease | None] = queue.SimpleQueue()
         self._stop: Key | None = None  # asked for, maybe before the attempt was there
         self._lock = threading.RLock()
@@ -84,10 +90,11 @@ class Child:
 
     def run(self, lease: Lease, catalogue: Catalogue, leases: Leases) -> None:
         """Run one step and answer."""
-        self._send("began", None)
+        key = key_of(lease)
+        self._send("began", key, None)
         try:
             step, node = catalogue.find(lease.workflow, lease.workflow_version, lease.node)
-            attempt = Attempt(lease, step, node, Ledger(leases.database, leases.worker_id))
+            attempt = Attempt(lease, step, node, monotonic(), Ledger(leases.database, leases.worker_id))
             self._begin(attempt)
             # the worker judges how long the lease can be trusted, and kills this process when it can't
             ask = Patience(attempt, on_the_loop_seconds=float("inf"))
@@ -99,8 +106,15 @@ class Child:
             answer = "returned", _checked(step.codec.encode_result(value), lease.node, leases.objects.is_set)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is this attempt's outcome
             answer = self._judged(error, lease, catalogue)
+        self._let_no_copy_pass()
         self._end()
-        self._send(*answer)
+        kind, value = answer
+        self._send(kind, key, (value, _is_alone()))
+
+    def _let_no_copy_pass(self) -> None:
+        """User code that forks may let the copy come back to here. There is one answer, and the original gives it."""
+        if os.getpid() != self._pid:
+            os._exit(0)
 
     def _judged(self, error: BaseException, lease: Lease, catalogue: Catalogue) -> tuple[str, Any]:
         if isinstance(error, InDoubt):
@@ -143,6 +157,7 @@ class Child:
         try:
             return await value
         finally:
+            self._let_no_copy_pass()  # it would end the loop, whose selector it shares with the original
             attempt.on_stop = None
 
     # --- threads ---
@@ -150,7 +165,7 @@ class Child:
     def _read(self) -> None:
         while True:
             try:
-                kind, value = self.pipe.recv()
+                kind, key, value = self.pipe.recv()
             except (EOFError, OSError):
                 self._leases.put(None)
                 return
@@ -158,9 +173,9 @@ class Child:
                 self._leases.put(value)
                 continue
             with self._lock:
-                self._stop = value
+                self._stop = key
                 attempt = self.attempt
-            if attempt is not None and value == key_of(attempt.lease):
+            if attempt is not None and key == key_of(attempt.lease):
                 attempt.stop("cancelled")
 
     def _watch(self) -> None:
@@ -169,15 +184,27 @@ class Child:
         while os.getppid() == self.parent:
             pause(WATCH_SECONDS)
             with self._lock:  # until it is sent: what is told after the end would be taken for the next step's
-                progress = self.attempt.context.take_progress() if self.attempt is not None else None
-                if progress is not None and progress is not told:
-                    self._send("progress", progress)
+                attempt = self.attempt
+                progress = attempt.context.take_progress() if attempt is not None else None
+                if attempt is not None and progress is not None and progress is not told:
+                    self._send("progress", key_of(attempt.lease), progress)
             told = progress
-        os._exit(0)
+        os.killpg(0, signal.SIGKILL)  # nor may what its steps have started outlive the worker
 
-    def _send(self, kind: str, value: Any) -> None:
+    def _send(self, kind: str, key: Key, value: Any) -> None:
         with self._lock, suppress(OSError):  # the worker is gone, or about to kill this process
-            self.pipe.send((kind, value))
+            self.pipe.send((kind, key, value))
+
+
+def _is_alone() -> bool:
+    """Whether the step has left no process behind. Those that ended are buried on the way: nobody waits for them now."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return True
+        if pid == 0:
+            return False
 
 
 def _checked(encoded: Encoded, node: str, with_store: bool) -> Encoded:

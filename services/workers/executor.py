@@ -95,6 +95,15 @@ class Executor:
         }
         return Failure(attempt.lease, error, False, delay_ms(attempt.node, attempt.lease.number))
 
+    def lost_its_loop(self, attempt: Attempt) -> Failure:
+        """The outcome of user code on an event loop that had to be given up."""
+        error = {
+            "code": "E-STEP-30",
+            "what": "the event loop that it ran on was ended time and again, by this step or by one beside it",
+            "fix": "look for loop.stop() and for background tasks that raise SystemExit, or use isolation='process'",
+        }
+        return Failure(attempt.lease, error, False, delay_ms(attempt.node, attempt.lease.number))
+
     def _kept(self, attempt: Attempt, value: Any, where: str) -> tuple[Any, bytes | None]:
         """(value, None) for the row, or (None, name) once it is stored; raises TooLarge E-SIZE-01."""
         data = payload.dumps(value)
@@ -220,18 +229,38 @@ def delay_ms(node: Node, number: int) -> int:
 
 
 def described(error: BaseException) -> dict[str, Any]:
-    """An error as it is stored and shown."""
+    """An error as it is stored and shown. Whatever the error itself does when it is looked at, this never raises: it would
+    end what serves others."""
+    try:
+        return _described(error)
+    except BaseException as second:  # noqa: BLE001 - also a SystemExit out of a property
+        return {
+            "code": "E-STEP-27",
+            "what": clean(f"{_name(error)}: (it could not be looked at: {_name(second)})", 1_000),
+            "type": clean(_name(error), 200),
+        }
+
+
+def _described(error: BaseException) -> dict[str, Any]:
     if isinstance(error, StanchionError):
         found = {"code": error.code, "what": error.what, "where": error.where, "why": error.why, "fix": error.fix}
         return {key: clean(str(value)) for key, value in found.items() if value is not None}
     try:
         text = str(error)
-    except Exception as second:  # noqa: BLE001 - an error whose text raises is still an error to be told
-        text = f"(its text could not be made: {type(second).__name__})"
-    frames = "".join(traceback.format_exception(error, limit=-8))
+    except BaseException as second:  # noqa: BLE001 - an error whose text raises is still an error to be told
+        text = f"(its text could not be made: {_name(second)})"
+    try:
+        frames = "".join(traceback.format_exception(error, limit=-8))
+    except BaseException as second:  # noqa: BLE001 - nested or chained too deep, or with notes that raise
+        frames = f"(it could not be made: {_name(second)})\n" + "".join(traceback.format_tb(error.__traceback__, -8))
     return {
         "code": "E-STEP-27",
-        "what": clean(f"{type(error).__name__}: {text}", 1_000),
-        "type": clean(type(error).__name__, 200),
+        "what": clean(f"{_name(error)}: {text}", 1_000),
+        "type": clean(_name(error), 200),
         "traceback": clean(frames),
     }
+
+
+def _name(error: BaseException) -> str:
+    """The name of its class, past any metaclass that has something else to say."""
+    return str(type.__dict__["__name__"].__get__(type(error)))

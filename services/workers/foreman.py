@@ -13,6 +13,7 @@ from uuid import UUID
 
 from stanchion.authority.leases import Done, Failure, Lease, Leases
 from stanchion.authority.ledger import Ledger
+from stanchion.db.engine import STATEMENT_TIMEOUT_MS
 from stanchion.errors import InvariantViolated, Unavailable
 from stanchion.runtime.clock import monotonic, pause
 from stanchion.runtime.hints import ORCHESTRATOR, RELAY, WORKERS, Hints
@@ -71,12 +72,17 @@ class Foreman:
         self._look_at = monotonic() + find_seconds
         self._look_wait = find_seconds
         self._held_up = False
+        self._doubted_until: float | None = None  # a call that leases was not answered: it may have, or still may
+        self._doubt_at = 0.0  # the next look at what came of it
         self._shunned: dict[UUID, float] = {}  # steps that could not be leased, and until when they are left alone
 
     def run_once(self) -> bool | float:
         """One round. True when there may be more to do at once, else the seconds until the next look."""
         self._gather()
+        self._give_back_unheld()
         settled = self._settle()
+        if (fault := self.slots.check()) is not None:
+            raise InvariantViolated("E-STEP-30", fault, fix="start the worker again, and look at what it logged before")
         if self.draining:
             return settled
         if self._is_held_up():
@@ -130,7 +136,11 @@ class Foreman:
             return False
         self._unsettled = ended
         room = 0 if self.draining else self.slots.free
-        self.settler.hand_in([a.outcome for a in ended if a.outcome is not None], room)
+        try:
+            self.settler.hand_in([a.outcome for a in ended if a.outcome is not None], room)
+        except Unavailable:
+            self._doubt()
+            raise
         for attempt in ended:
             self._measure(attempt)
         self._unsettled = []
@@ -162,13 +172,14 @@ class Foreman:
             return False
         self.offers.take_in(room)
         picked = self.offers.pick(min(room, BATCH))
+        asked_at = monotonic()
         try:
             granted = self._grant([o.step_id for o in picked], self.slots.free)
         except BaseException:
             self.offers.put_back(picked)
             raise
         self.offers.decided(picked)
-        self._take_on(granted)
+        self._take_on(granted, asked_at)
         return True
 
     def _look(self, older_seconds: float) -> bool | float:
@@ -176,9 +187,10 @@ class Foreman:
         busy, or gone."""
         room = self.slots.count - len(self.held)
         found = self.leases.find_ready(round(older_seconds * 1000), room) if room > 0 else []
+        asked_at = monotonic()
         granted = self._grant(found, room)
         if granted:
-            self._take_on(granted)
+            self._take_on(granted, asked_at)
             self._look_wait = self.find_seconds
         else:
             self._look_wait = min(self._look_wait * 1.5, self.find_seconds * 4)
@@ -194,6 +206,9 @@ class Foreman:
             return []
         try:
             return self.leases.lease(steps, starting)
+        except Unavailable:
+            self._doubt()
+            raise
         except InvariantViolated as error:
             if not is_bug(error):
                 raise
@@ -208,6 +223,7 @@ class Foreman:
             except InvariantViolated:
                 refused.append(step)
             except Unavailable:
+                self._doubt()
                 break  # what was granted so far must not get lost; the rest is offered again
         if len(refused) == len(steps) > 1:
             raise error  # no single step is to blame
@@ -216,7 +232,7 @@ class Foreman:
             self._shunned[step] = monotonic() + SHUN_SECONDS
         return granted
 
-    def _take_on(self, granted: Sequence[Lease]) -> None:
+    def _take_on(self, granted: Sequence[Lease], asked_at: float) -> None:
         attempts = []
         strays: list[Lease] = []
         for lease in granted:
@@ -225,7 +241,7 @@ class Foreman:
             except LookupError:
                 strays.append(lease)
                 continue
-            attempt = Attempt(lease, step, node, self.ledger)
+            attempt = Attempt(lease, step, node, asked_at, self.ledger)
             self.held[lease.step_id] = attempt
             attempts.append(attempt)
             if lease.fence > 1:
@@ -253,6 +269,26 @@ class Foreman:
         if missing := [unknown_step(x) for x in strays if served[id(x)]]:
             self.leases.fail(missing)
             self.hints.publish(ORCHESTRATOR)
+
+    def _doubt(self) -> None:
+        self._doubt_at = monotonic()
+        self._doubted_until = self._doubt_at + STATEMENT_TIMEOUT_MS / 1000
+
+    def _give_back_unheld(self) -> None:
+        """Of a lease whose answer was lost nothing runs here: it goes back instead of running out, and costs no attempt.
+
+        Only the foreman leases, so nothing is on its way here now. It looks as soon as the database answers, and once
+        more when no call can still be at work there that this end has given up.
+        """
+        if self._doubted_until is None or monotonic() < self._doubt_at:
+            return
+        last = monotonic() >= self._doubted_until
+        if steps := self.leases.give_back_unheld([a.lease for a in self.held.values()]):
+            log.warning("lease.answer_lost", count=len(steps), step_ids=sorted(map(str, steps))[:10])
+            self.hints.publish(RELAY)
+        self._doubt_at = self._doubted_until
+        if last:
+            self._doubted_until = None
 
     def _give_back_stuck(self) -> None:
         if not self.slots.waiting or self.slots.taken < self.slots.count:
@@ -291,6 +327,8 @@ class Foreman:
         left = [a.lease for a in self.held.values()]
         for attempt in list(self.held.values()):
             attempt.stop("released")
+        if self._doubted_until is not None:
+            self.leases.give_back_unheld(left)
         if left:
             self.leases.give_back(left, "the worker shuts down")
             self.held.clear()

@@ -1,6 +1,7 @@
 """The lease keeper: the heartbeat of all leases of this worker, in one call, from a thread that user code can't hold up.
 
-The window in which a lease may be trusted is measured from when the renewal was *begun*. When the database does not
+The window in which a lease may be trusted is measured from when it was asked for, then from when its last renewal was
+*begun*: an answer may come as late as a slow commit or network makes it. When the database does not
 answer until that window is nearly over, the attempts are stopped here: another worker is about to be given them. That
 look has a loop of its own, since a renewal may hang for as long as the network says nothing.
 """
@@ -36,7 +37,7 @@ class LeaseKeeper:
 
     def run_once(self) -> None:
         """Renew all leases; stop attempts that are lost, cancelled, or that can't be trusted any longer."""
-        held = list(self.foreman.held.values())
+        held = self._worth_keeping()
         if not held:
             self._trusted_from.clear()
             return
@@ -47,7 +48,7 @@ class LeaseKeeper:
             self.guard_once()
             raise
         metrics.heartbeat_seconds.observe(monotonic() - begun)
-        keys = {self._key(a) for a in held}
+        keys = {self._key(a) for a in list(self.foreman.held.values())}
         self._trusted_from = {k: v for k, v in self._trusted_from.items() if k in keys}
         for attempt in held:
             match verdicts.get(attempt.lease.step_id, "lost"):
@@ -60,6 +61,13 @@ class LeaseKeeper:
                     self._lose(attempt, "lost", "another attempt has it, or it was taken back")
                 case "busy":
                     pass  # its result is being written at this very moment
+
+    def _worth_keeping(self) -> list[Attempt]:
+        """What waits, runs, or has ended and is about to be handed in. Should an attempt ever be lost between these, its
+        lease must run out, so that others get the step and the loss counts."""
+        held = list(self.foreman.held.values())  # first: what is taken on meanwhile comes with the next heartbeat
+        at_hand = self.foreman.slots.at_hand()
+        return [a for a in held if a in at_hand or a.outcome is not None]
 
     def _renew(self, held: list[Attempt]) -> dict[UUID, Verdict]:
         """What one attempt reports of its progress is never worth the leases of all the others."""
@@ -92,7 +100,7 @@ class LeaseKeeper:
 
     def _stop_untrusted(self, held: list[Attempt]) -> None:
         for attempt in held:
-            since = self._trusted_from.get(self._key(attempt), attempt.leased_at)
+            since = self._trusted_from.get(self._key(attempt), attempt.asked_at)
             # of this very lease: a step may have asked for a longer one than the worker's others
             if monotonic() - since > attempt.lease.lease_ms / 1000 * (1 - MARGIN):
                 self._lose(attempt, "out_of_reach", "the database did not answer in time to renew it")

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
+from stanchion.authority.dead_letters import Letter
 from stanchion.bus.consumer import Consumer
 from stanchion.bus.messages import Record
 from stanchion.contracts.commands import ExecuteSteps
@@ -45,7 +46,7 @@ class Offers:
     """Offers in hand, oldest first."""
 
     def __init__(
-        self, consumer: Consumer, serves: Callable[[str, int], bool], bury: Callable[[Record, str, str], None]
+        self, consumer: Consumer, serves: Callable[[str, int], bool], bury: Callable[[Sequence[Letter]], object]
     ) -> None:
         self.consumer = consumer
         self.serves = serves
@@ -91,7 +92,8 @@ class Offers:
         try:
             offer = decode(record)
         except StanchionError as error:
-            self.bury(record, error.code, error.what)
+            self.bury([Letter(record, error)])
+            log.warning("intake.dead_lettered", place=record.place, code=error.code, what=error.what)
             self.consumer.done([record])
             return
         if not self.serves(offer.workflow, offer.version):

@@ -38,7 +38,8 @@ class Presence:
         """Report, and pass on how long steps took."""
         if self._gone:
             return
-        if self.report("draining" if self.foreman.draining else "active") and not self.foreman.draining:
+        takes_on = not self.foreman.draining and self.foreman.slots.check() is None
+        if self.report("active" if takes_on else "draining") and not self.foreman.draining:
             self.on_drain()
         if means := self.durations.take_fresh():
             self.leases.note_durations(means)

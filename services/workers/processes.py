@@ -2,7 +2,7 @@
 
 A child is kept for further steps as long as it behaves; importing the user's modules anew for each would cost half a
 second. Asked to end, a step gets its grace there as in a thread. It is killed with its process when its lease is lost,
-when it runs out of time, and when the worker ends.
+when it runs out of time, and when the worker ends; and whatever processes it started are killed with it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
 from stanchion.errors import InDoubt, LeaseLost, Unavailable
+from stanchion.runtime.clock import Deadline, pause
 from stanchion.runtime.logging import get_logger
 from stanchion.workflow.codec import Encoded
 
@@ -27,6 +29,9 @@ from .executor import RaisedElsewhere
 log = get_logger()
 
 DIED: Final = "E-STEP-28"
+
+LOOK_SECONDS: Final = 0.2
+"""How often it is looked whether the process lives. Its pipe tells sooner, unless a process that it forked holds that."""
 
 
 class ProcessPool:
@@ -60,15 +65,16 @@ class ProcessPool:
         try:
             if attempt.stop_reason == "cancelled":
                 child.ask_to_stop(attempt)
-            kind, value = await child.run(attempt)
+            kind, value, alone = await child.run(attempt)
         except BaseException:
             self._all.discard(child)
             await asyncio.shield(asyncio.to_thread(child.kill))
             raise
         finally:
             self._running.pop(key, None)
-        if self._stopped:
-            child.kill()
+        if self._stopped or not alone or not child.rest():
+            self._all.discard(child)
+            await asyncio.shield(asyncio.to_thread(child.kill))
         else:
             self._idle.append(child)
         match kind:
@@ -86,6 +92,13 @@ class ProcessPool:
         if child := self._running.get(key_of(attempt.lease)):
             child.ask_to_stop(attempt)
 
+    def kill_running(self) -> None:
+        """Kill the children that are at work: nobody waits for their answers any more."""
+        for key, child in list(self._running.items()):
+            self._running.pop(key, None)
+            self._all.discard(child)
+            child.kill()
+
     def stop(self) -> None:
         """Kill all children."""
         self._stopped = True
@@ -95,6 +108,8 @@ class ProcessPool:
     def _spawn(self) -> _Child:
         child = _Child(self.settings)
         self._all.add(child)
+        if self._stopped:  # meanwhile
+            child.kill()
         return child
 
 
@@ -108,53 +123,88 @@ class _Child:
             target=serve,
             args=(theirs, settings, os.getpid()),
             name="stanchion-step",
-            daemon=True,
+            daemon=True,  # to this process, whose end never waits for it; in its own it is none
         )
         self.process.start()
         theirs.close()
         self.began = False
         self._killing = threading.Lock()
+        self._killed = False
 
-    async def run(self, attempt: Attempt) -> tuple[str, Any]:
-        """Send the step and wait for its end: ("returned", JSON), ("raised", (error, final)), ("stopped", why), or ("doubt",
-        (error, delay))."""
+    async def run(self, attempt: Attempt) -> tuple[str, Any, bool]:
+        """Send the step and wait for its end: ("returned", JSON), ("raised", (error, final)), ("stopped", why) or ("doubt",
+        (error, delay)), and whether it left no process behind.
+
+        Raises Unavailable when the process ends, or answers for another step: it is not to be used again then.
+        """
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[tuple[str, Any]] = loop.create_future()
+        answer: asyncio.Future[tuple[str, Any, bool] | None] = loop.create_future()
+        key = key_of(attempt.lease)
         self.began = False
 
+        def end(with_answer: tuple[str, Any, bool] | None) -> None:
+            if not answer.done():
+                answer.set_result(with_answer)
+
         def readable() -> None:
+            if answer.done():
+                return  # what comes behind the answer is looked at before the next step
             try:
-                kind, value = self.pipe.recv()
-            except (EOFError, OSError):
+                kind, of, value = self.pipe.recv()
+            except Exception:  # noqa: BLE001 - its end; or what is no word at all: user code can write there too
                 loop.remove_reader(self.pipe.fileno())
-                if not answer.done():
-                    answer.set_exception(self._ended())
+                end(None)
                 return
             match kind:
+                case _ if of != key:
+                    end(("stray", None, False))
                 case "began":
                     self.began = True
                 case "progress":
                     attempt.context.pass_on_progress(value)
-                case _ if not answer.done():
-                    answer.set_result((kind, value))
+                case _:
+                    end((kind, *value))
 
         loop.add_reader(self.pipe.fileno(), readable)
         try:
-            try:
-                self.pipe.send(("run", attempt.lease))
-            except OSError:
-                raise self._ended() from None
-            return await answer
+            with suppress(OSError):  # it has ended: that is seen below
+                self.pipe.send(("run", key, attempt.lease))
+            while not (await asyncio.wait([answer], timeout=LOOK_SECONDS))[0]:
+                if self.process.exitcode is not None:
+                    self._drain(readable, answer.done)
+                    end(None)
+            came = answer.result()
         finally:
             with suppress(OSError, ValueError):
                 loop.remove_reader(self.pipe.fileno())
+        if came is None:
+            raise await self._ended()
+        if came[0] == "stray":
+            raise Unavailable(DIED, "the process of the step answered for another one", fix="look for os.fork in it")
+        return came
+
+    def _drain(self, readable: Callable[[], None], done: Callable[[], bool]) -> None:
+        """Read what it has said before it ended."""
+        with suppress(OSError):
+            while not done() and self.pipe.poll():
+                readable()
+
+    def rest(self) -> bool:
+        """Between two steps; False when something is in the pipe that nobody asked for."""
+        self.began = False
+        try:
+            return not self.pipe.poll()
+        except OSError:
+            return False
 
     def ask_to_stop(self, attempt: Attempt) -> None:
         with suppress(OSError):  # it has ended: whoever waits for its answer learns so
-            self.pipe.send(("stop", key_of(attempt.lease)))
+            self.pipe.send(("stop", key_of(attempt.lease), None))
 
-    def _ended(self) -> Unavailable:
-        self.process.join(1)
+    async def _ended(self) -> Unavailable:
+        deadline = Deadline(1)
+        while self.process.exitcode is None and not deadline.passed:
+            await asyncio.sleep(0.01)  # its pipe closes a moment before it ends
         return Unavailable(
             DIED,
             f"the process of the step ended with {exit_text(self.process.exitcode)}",
@@ -162,10 +212,22 @@ class _Child:
         )
 
     def kill(self) -> None:
+        """End it and all that it has started; from any thread."""
+        pid = self.process.pid
+        assert pid is not None
         with self._killing:
-            if self.process.is_alive():
+            if self._killed:
+                return
+            self._killed = True
+            # one that ended at rest was alone: it left no group, and its number may be another's by now
+            if self.began or self.process.exitcode is None:
+                with suppress(ProcessLookupError, PermissionError):  # it has no group yet, or nobody is left in it
+                    os.killpg(pid, signal.SIGKILL)
+            if self.process.exitcode is None:
                 self.process.kill()
-            self.process.join(5)
+            deadline = Deadline(5)  # not `join`: what it forked may hold what that waits for
+            while self.process.exitcode is None and not deadline.passed:
+                pause(0.005)
             self.pipe.close()
 
 

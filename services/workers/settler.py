@@ -23,6 +23,7 @@ from stanchion.errors import (
     Unavailable,
     Unstorable,
 )
+from stanchion.runtime.clock import monotonic
 from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
@@ -40,7 +41,8 @@ PASSING: Final = (Unavailable, Superseded)
 
 
 class Settler:
-    """`hand_in` is one round; what is handed in leaves `held`, and `take_on` gets what was leased in return."""
+    """`hand_in` is one round; what is handed in leaves `held`, and `take_on` gets what was leased in return, and
+    when it was asked for."""
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Settler:
         catalogue: Catalogue,
         hints: Hints,
         held: dict[UUID, Attempt],
-        take_on: Callable[[Sequence[Lease]], None],
+        take_on: Callable[[Sequence[Lease], float], None],
     ) -> None:
         self.leases = leases
         self.ledger = ledger
@@ -146,13 +148,14 @@ class Settler:
     # --- one transaction each ---
 
     def _complete(self, done: Sequence[Done], room: int) -> None:
+        asked_at = monotonic()
         accepted, granted = self.leases.complete(done, room)
         self._let_go(done, accepted, "complete")
         metrics.steps_succeeded.labels("").inc(len(accepted))
         self.hints.publish(RELAY)
         if any(self._opens_fan(d.lease) for d in done):
             self.hints.publish(ORCHESTRATOR)
-        self.take_on(granted)
+        self.take_on(granted, asked_at)
 
     def _steer(self, steers: Sequence[Steer]) -> None:
         for steer in steers:

@@ -15,6 +15,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import namedtuple_row
 
+from stanchion.contracts import limits
 from stanchion.db import grants
 from stanchion.db.engine import Database
 
@@ -288,7 +289,7 @@ class _Checked:
                 "barrier", row.barrier_id, closed=(row.closed, everything and barrier.state != "waiting")
             )
         if barrier.slots:
-            capacity = Counter((i // 64) % 16 for i in range(barrier.expected))
+            capacity = Counter((i // limits.SLOT_RUN) % limits.BARRIER_SLOTS for i in range(barrier.expected))
             told = {slot: n - counts["slot", slot] for slot, n in capacity.items()}
             yield from self._unlike("barrier_slot", row.barrier_id, remaining=(slots, told))
             yield from self._unlike(

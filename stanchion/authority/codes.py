@@ -75,6 +75,13 @@ register_code(
     fix="See `why`; look for a value that is no plain JSON, or far too large.",
 )
 register_code(
+    "E-STEP-30",
+    "event loop given up",
+    status=422,
+    meaning="The worker's event loop was ended time and again by the code of a step on it, and was replaced by another.",
+    fix="Look for loop.stop() and for background tasks that raise SystemExit; or use isolation='process'.",
+)
+register_code(
     "E-STEP-35",
     "step is not in the code",
     status=422,
@@ -99,8 +106,8 @@ register_code(
     "E-JOIN-24",
     "left out of a join",
     status=422,
-    meaning="Someone opened the barrier without this failed child.",
-    fix="Nothing: the reason stands in the audit.",
+    meaning="A step before it in its branch failed, and no join that holds waits for that to be reopened.",
+    fix="Nothing: the failed step has the error.",
 )
 register_code(
     "E-LEASE-03",

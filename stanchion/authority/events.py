@@ -2,7 +2,9 @@
 
 Numbers are drawn before a transaction commits, so the event with the higher number may be seen first; whoever reads
 "everything above the last number" misses the other. Here the order is (transaction id, event id), and only events of
-transactions below the oldest running one are shown: nothing can still appear among them or before them.
+transactions below the oldest running one are shown: nothing can still appear among them or before them. `event_xid` is
+what a transaction of this cluster counts as: after a restore into another cluster its ids begin anew, and go on from
+those that were restored (see `stanchion.db.migrate`).
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ SELECT q.n, h.below::text::numeric AS below, e.*,
 FROM unnest(CAST(:numbers AS int[]), CAST(:tasks AS uuid[]), CAST(:xids AS xid8[]), CAST(:ids AS bigint[]))
   AS q(n, task_id, xid, id)
 JOIN stanchion.task t ON t.task_id = q.task_id
-CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS below) h
+CROSS JOIN (SELECT stanchion.event_xid(pg_snapshot_xmin(pg_current_snapshot())) AS below) h
 LEFT JOIN LATERAL (
   SELECT f.*, s.node, s.idx FROM stanchion.run r, LATERAL (
     SELECT v.xid::text::numeric AS xid, v.event_id, v.run_id, v.step_id, v.kind, v.version, v.fence, v.at, v.actor,
@@ -114,7 +116,9 @@ class Events:
         """The transaction id below which everything that has happened until now lies; raises NotFound."""
         with self.database.tenant(tenant_id) as connection:
             task_row(connection, task_id)
-            found = connection.execute(text("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")).scalar_one()
+            found = connection.execute(
+                text("SELECT stanchion.event_xid(pg_snapshot_xmax(pg_current_snapshot()))::text")
+            ).scalar_one()
             return int(found)
 
     def glance(self, tenant_id: UUID, wanted: Sequence[Wanted], most: int = PAGE_EVENTS) -> Glance:

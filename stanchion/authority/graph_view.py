@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -138,6 +139,7 @@ def _node_view(node: Node, counts: Iterable[Row], barriers: Iterable[Row], refus
     mine = [row for row in counts if row["node"] == node.name]
     steps = [row for row in mine if row["kind"] == "step"]
     fans = [row for row in mine if row["kind"] == "fan"]
+    barrier = _barrier_view(node, barriers)
     return {
         "name": node.name,
         "kind": "fan" if anatomy.opens_scope(node) else "join" if node.join is not None else "step",
@@ -154,10 +156,19 @@ def _node_view(node: Node, counts: Iterable[Row], barriers: Iterable[Row], refus
         "attempts": int(sum(row["attempts"] for row in steps)),
         "take_overs": int(sum(row["take_overs"] for row in steps)),
         "refused_writes": refused,
-        "first_at": min((row["first_at"] for row in mine), default=None),
+        "first_at": _began(steps, barrier),
         "last_at": max((row["last_at"] for row in mine), default=None),
-        "barrier": _barrier_view(node, barriers),
+        "barrier": barrier,
     }
+
+
+def _began(steps: Iterable[Row], barrier: Row | None) -> datetime | None:
+    """Since when there was something to do: its steps were there, and what they waited for."""
+    born: datetime | None = min((row["first_at"] for row in steps), default=None)
+    if born is None or barrier is None:
+        return born
+    opened: datetime | None = barrier["released_at"]
+    return None if opened is None and not barrier["states"].get("released") else max(born, opened or born)
 
 
 def _barrier_view(node: Node, barriers: Iterable[Row]) -> Row | None:

@@ -1,7 +1,8 @@
 """What comes over Kafka, a batch a transaction: tasks, the answers to their submitters, and what was parked.
 
-The answer stands in the outbox of the transaction that it answers for, so neither can exist without the other. A message
-that is handled twice gives the same task and is answered twice; its submitter knows answers by correlation id.
+The answer stands in the outbox of the transaction that it answers for, so neither can exist without the other. What was
+applied is known by its message id in `inbox`: handled again, a submission gives the same task, a cancel does nothing, and
+either is answered once more; its sender knows answers by correlation id.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from uuid import UUID
 import orjson
 from psycopg.types.json import Jsonb
 
-from stanchion.contracts.commands import CancelTask, TaskRejected
+from stanchion.contracts.commands import CancelTask, TaskAccepted, TaskRejected
 from stanchion.contracts.envelope import Envelope
 from stanchion.contracts.topics import TASK_SERVICE_REPLIES
 from stanchion.db.engine import Database
@@ -55,6 +56,20 @@ class Refusal:
         return self.asked.address() | {"type": TaskRejected.TYPE, "body": rejection(self.error).to_value().decode()}
 
 
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """A submission that was accepted before, and could not be now."""
+
+    asked: Asked
+    answer: Answer
+
+    def reply(self) -> dict[str, Any]:
+        """The answer, as `post` takes it."""
+        task = self.answer
+        body = TaskAccepted(task_id=task.task_id, run_id=task.run_id, state=task.state, duplicate=True)
+        return self.asked.address() | {"type": TaskAccepted.TYPE, "body": body.to_value().decode()}
+
+
 def rejection(error: StanchionError) -> TaskRejected:
     """An error as an answer on Kafka."""
     return TaskRejected(code=error.code, what=error.what, where=error.where, why=error.why, fix=error.fix)
@@ -69,7 +84,7 @@ class Intake:
     def take_in(
         self,
         submissions: Sequence[tuple[Asked, Prepared]],
-        refusals: Sequence[Refusal],
+        replies: Sequence[Refusal | Repetition],
         letters: Sequence[Letter],
         conflict: StanchionError,
     ) -> list[Answer]:
@@ -85,7 +100,7 @@ class Intake:
                 *rows_of(prepared),
                 orjson.dumps(asked).decode(),
                 Jsonb(rejection(conflict).model_dump(exclude_none=True)),
-                orjson.dumps([refusal.reply() for refusal in refusals]).decode(),
+                orjson.dumps([reply.reply() for reply in replies]).decode(),
                 Jsonb([letter.row() for letter in letters]),
             ),
         )
@@ -94,13 +109,14 @@ class Intake:
     def cancel(
         self, asked: Asked, command: CancelTask, *, actor: str, missing: StanchionError, too_late: StanchionError
     ) -> str:
-        """Cancel a task and answer; returns its state, or `missing`."""
+        """Cancel a task and answer; returns its state, or `missing`. Of the same message again: the state of the first time."""
         rows = self.database.call(
             "cancel",
-            "SELECT stanchion.cancel_by_message(%s, %s, %s, %s, %s, %s, %s)",
+            "SELECT stanchion.cancel_by_message(%s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 asked.tenant_id,
                 command.task_id,
+                str(asked.envelope.id),
                 command.reason,
                 actor,
                 Jsonb(asked.address()),

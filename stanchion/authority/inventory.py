@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import func, null, select, tuple_
+from sqlalchemy import case, func, null, select, tuple_
 
+from stanchion.contracts import limits
 from stanchion.db import tables
 from stanchion.db.engine import Database
 
@@ -57,9 +58,12 @@ class Inventory:
             .group_by(_ATTEMPT.worker_id)
             .subquery()
         )
-        columns: list[Any] = [column for column in _WORKER if column.name not in ("running", "tenants", *HIDDEN)]
+        columns: list[Any] = [
+            column for column in _WORKER if column.name not in ("running", "state", "tenants", *HIDDEN)
+        ]
         columns += [_WORKER[name] if of_all else null().label(name) for name in HIDDEN]
-        found = select(*columns, func.coalesce(held.c.running, 0).label("running")).outerjoin(
+        shown = _presence()
+        found = select(*columns, shown.label("state"), func.coalesce(held.c.running, 0).label("running")).outerjoin(
             held, held.c.worker_id == _WORKER.worker_id
         )
         if not of_all:
@@ -67,6 +71,17 @@ class Inventory:
         if before is not None:
             found = found.where(_WORKER.worker_id < before)
         if state is not None:
-            found = found.where(_WORKER.state == state)
+            found = found.where(shown == state)
         with self.database.tenant(tenant_id) as connection:
             return rows_of(connection, found.order_by(_WORKER.worker_id.desc()).limit(limit))
+
+
+def _presence() -> Any:
+    """A worker's state: one that was killed never said that it is gone, and is silent."""
+    heard = func.stanchion.clock() - func.make_interval(0, 0, 0, 0, 0, 0, limits.WORKER_SEEN_SECONDS)
+    return case(
+        (_WORKER.state == "gone", "gone"),
+        (_WORKER.seen_at < heard, "silent"),
+        (_WORKER.drain_requested, "draining"),
+        else_=_WORKER.state,
+    )

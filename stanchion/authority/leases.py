@@ -181,6 +181,15 @@ class Leases:
         )
         return {r[0] for r in rows}
 
+    def give_back_unheld(self, held: Sequence[Lease]) -> set[UUID]:
+        """Hand back what this worker has leased without learning of it, all but `held`; returns which steps these were."""
+        rows = self.database.call(
+            "give_back",
+            "SELECT * FROM stanchion.give_back_unheld(%s, %s, %s)",
+            (self.worker_id, [x.step_id for x in held], [x.fence for x in held]),
+        )
+        return {r[0] for r in rows}
+
     def end_cancelled(self, leases: Sequence[Lease]) -> set[UUID]:
         """Report attempts that ended because their run is being cancelled; returns those that were still ours."""
         rows = self.database.call(
@@ -225,10 +234,10 @@ class Leases:
             (lease.step_id, lease.fence, fan_id, node, after, limit),
         )
 
-    def results_counts(self, lease: Lease, fan_id: UUID, node: str) -> dict[str, int]:
+    def results_counts(self, lease: Lease, fan_id: UUID) -> dict[str, int]:
         """How many children were expected, succeeded, failed and were skipped when the join opened."""
         rows = self.database.read(
-            "SELECT * FROM stanchion.results_counts(%s, %s, %s, %s)", (lease.step_id, lease.fence, fan_id, node)
+            "SELECT * FROM stanchion.results_counts(%s, %s, %s)", (lease.step_id, lease.fence, fan_id)
         )
         return dict(zip(("expected", "succeeded", "failed", "skipped"), rows[0] if rows else (0, 0, 0, 0), strict=True))
 

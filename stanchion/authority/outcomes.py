@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Text, cast, func, select
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from stanchion.contracts import limits
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Conflict, register_code
-from stanchion.workflow.graph import Graph
+from stanchion.workflow.graph import Graph, Node
 
 from . import blobs
 from .objects import Objects
@@ -28,9 +29,13 @@ NOT_ENDED: Final = register_code(
     meaning="Only what has ended has a result, and only what has failed or was cancelled is retried.",
     fix="Wait for its end, or cancel it first.",
 )
-
-_STEP = tables.step.c
-_RESULT = tables.result.c
+COMPLETED: Final = register_code(
+    "E-TASK-09",
+    "nothing to retry",
+    status=409,
+    meaning="The task is completed: only what has failed or was cancelled is retried.",
+    fix="Submit a new task.",
+)
 
 
 class Outcomes:
@@ -55,7 +60,8 @@ class Outcomes:
     def result_of(self, tenant_id: UUID, task_id: UUID) -> Row:
         """What became of a task: its state, and its result or the reason why there is none.
 
-        The result is that of the one node that nothing comes after, or an object of them by name. Raises NotFound, and
+        The result is that of the one node that nothing comes after, or an object of them by name; of a node inside a
+        fan-out the list of its branches' results, in their order. Of several rounds the newest counts. Raises NotFound, and
         Conflict E-TASK-07 (with `state`) while the task goes on, E-TASK-08 once retention has removed the result.
         """
         with self.database.tenant(tenant_id) as connection:
@@ -68,7 +74,7 @@ class Outcomes:
             _refuse_removed(task)
             graph = self.workflows.get(task["workflow"], task["version"])
             ends = result_nodes(graph)
-            found = {name: _rows_of_node(connection, task["run_id"], name) for name in ends}
+            found = {name: _rows_of_node(connection, tenant_id, task["run_id"], graph.node(name)) for name in ends}
         inside = {name: bool(graph.node(name).scope) for name in ends}
         results = {name: self._result(tenant_id, rows, many=inside[name]) for name, rows in found.items() if rows}
         return outcome | {"result": results.get(ends[0]) if len(ends) == 1 else results}
@@ -79,7 +85,7 @@ class Outcomes:
 
     def _result(self, tenant_id: UUID, rows: list[Row], *, many: bool) -> Any:
         if not many:
-            return self.value(tenant_id, rows[-1]["body"], rows[-1]["blob"])  # of several rounds the last
+            return self.value(tenant_id, rows[0]["body"], rows[0]["blob"])
         if len(rows) > CHILDREN_IN_RESULT:
             return {"children": CHILDREN_IN_RESULT, "more": True, "read": "GET /v1/tasks/{task_id}/steps, then each"}
         return [self.value(tenant_id, row["body"], row["blob"]) for row in rows]
@@ -92,20 +98,11 @@ def result_nodes(graph: Graph) -> list[str]:
     return ends or [n.name for n in graph.sinks()]
 
 
-def _rows_of_node(connection: Connection, run_id: UUID, node: str) -> list[Row]:
-    statement = (
-        select(_RESULT.body, _RESULT.blob)
-        .select_from(tables.step.join(tables.result, _RESULT.step_id == _STEP.step_id))
-        .where(
-            _STEP.run_id == run_id,
-            func.coalesce(_STEP.answers, _STEP.node) == node,
-            _STEP.kind == "step",
-            _STEP.replaced_by.is_(None),
-        )
-        .order_by(_STEP.round, _STEP.fan_id, _STEP.idx)
-        .limit(CHILDREN_IN_RESULT + 1)
-    )
-    return rows_of(connection, statement)
+def _rows_of_node(connection: Connection, tenant_id: UUID, run_id: UUID, node: Node) -> list[Row]:
+    columns = func.stanchion.answers_of(
+        tenant_id, run_id, node.name, cast(list(node.scope), ARRAY(Text)), CHILDREN_IN_RESULT + 1
+    ).table_valued("body", "blob", "path")
+    return rows_of(connection, select(columns.c.body, columns.c.blob).order_by(columns.c.path))
 
 
 def _refuse_removed(task: Row) -> None:

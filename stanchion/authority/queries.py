@@ -130,12 +130,6 @@ class Queries:
         with self.database.tenant(tenant_id) as connection:
             return task_row(connection, task_id)
 
-    def knows_key(self, tenant_id: UUID, key: str) -> bool:
-        """Whether an idempotency key belongs to a task already."""
-        with self.database.tenant(tenant_id) as connection:
-            statement = select(_TASK.task_id).where(_TASK.tenant_id == tenant_id, _TASK.idempotency_key == key)
-            return connection.execute(statement).first() is not None
-
     def steps(
         self,
         tenant_id: UUID,

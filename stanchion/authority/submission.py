@@ -70,7 +70,6 @@ def prepare(workflows: Workflows, request: Request) -> Prepared:
                 step["input_blob"] = sha256.hex()
     for row in (*plan.steps, *plan.barriers):
         row["task_id"] = str(task_id)
-    digest = payload.digest(_identity(command, graph.name))
     task = {
         "tenant_id": str(request.tenant_id),
         "task_id": str(task_id),
@@ -78,7 +77,7 @@ def prepare(workflows: Workflows, request: Request) -> Prepared:
         "workflow": graph.name,
         "workflow_version": graph.version,
         "idempotency_key": command.idempotency_key,
-        "payload_digest": digest.hex(),
+        "payload_digest": _digest(command).hex(),
         "input": inline,
         "input_blob": sha256.hex() if sha256 else None,
         "priority": command.priority,
@@ -94,12 +93,12 @@ def prepare(workflows: Workflows, request: Request) -> Prepared:
     return Prepared(task, plan, (request.tenant_id, sha256, size, packed) if sha256 and packed else None)
 
 
-def _identity(command: SubmitTask, workflow: str) -> Any:
-    """What must be equal for a key to mean the same task. A version that was not asked for is not part of it."""
+def _digest(command: SubmitTask) -> bytes:
+    """Of what must be equal for a key to mean the same task. A version that was not asked for is not part of it."""
     body = command.model_dump(mode="json", exclude={"idempotency_key"})
     # What is left out says the same as null, and no input the same as an empty one; without nulls hashing is fast.
     given = {name: value for name, value in body.items() if value is not None}
-    return {"input": {}} | given | {"workflow": workflow}
+    return payload.digest({"input": {}} | given)
 
 
 def _check_input(*, graph_name: str, roots: Sequence[Node], task_input: Any) -> None:
@@ -169,6 +168,29 @@ class Submission:
     def __init__(self, database: Database, workflows: Workflows) -> None:
         self.database = database
         self.workflows = workflows
+
+    def find(self, requests: Sequence[Request]) -> list[Answer | None]:
+        """What became of each when it was made before, by its key or message id alone; None for one that is new.
+
+        For requests that would be refused as things stand now: what was accepted once stays so, whatever workflow is
+        the newest by now and whatever deadline has passed. The others needn't ask: `submit` recognises them.
+        """
+        found: list[Answer | None] = [None] * len(requests)
+        named = [(n, r) for n, r in enumerate(requests) if r.command.idempotency_key or r.message_id]
+        if not named:
+            return found
+        rows = self.database.read(
+            "SELECT ord, outcome, task_id, run_id, state FROM stanchion.find_submitted(%s, %s, %s, %s)",
+            (
+                [r.tenant_id for _, r in named],
+                [r.command.idempotency_key for _, r in named],
+                [r.message_id for _, r in named],
+                [_digest(r.command) for _, r in named],
+            ),
+        )
+        for row in rows:
+            found[named[row[0]][0]] = Answer(*row[1:])
+        return found
 
     def submit(self, prepared: Sequence[Prepared]) -> list[Answer]:
         """Accept a batch in one transaction; an answer for each, in order."""

@@ -14,11 +14,12 @@ from stanchion.contracts.ids import new_id
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Conflict, NotFound, Unprocessable, register_code
+from stanchion.state import TaskState
 from stanchion.workflow import planner
 from stanchion.workflow.anatomy import opens_scope
 from stanchion.workflow.retrying import OldStep, plan_retry
 
-from .outcomes import NOT_ENDED
+from .outcomes import COMPLETED, NOT_ENDED
 from .queries import Row, missing, rows_of
 from .workflows import Workflows
 
@@ -68,7 +69,7 @@ class Tasks:
     def retry(self, tenant_id: UUID, task_id: UUID, *, reason: str, actor: str) -> tuple[UUID, list[str]]:
         """A new run of a task that failed or was cancelled; returns its id, and the nodes whose results it takes over.
 
-        Raises NotFound, and Conflict E-TASK-07 for a task in any other state.
+        Raises NotFound, and Conflict E-TASK-07 for a task that goes on, E-TASK-09 for one that is completed.
         """
         with self.database.tenant(tenant_id) as connection:
             task = _task_to_retry(connection, task_id)
@@ -167,7 +168,9 @@ def _task_to_retry(connection: Connection, task_id: UUID) -> Row:
     if not found:
         raise missing("task")
     if found[0]["state"] not in ("failed", "cancelled"):  # the database decides; this spares it the plan
-        raise Conflict(NOT_ENDED, f"a task that is {found[0]['state']} is not retried", state=found[0]["state"])
+        state = found[0]["state"]
+        code = COMPLETED if state == TaskState.COMPLETED else NOT_ENDED
+        raise Conflict(code, f"a task that is {state} is not retried", state=state)
     return found[0]
 
 

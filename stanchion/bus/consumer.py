@@ -161,6 +161,7 @@ class Consumer:
                 continue
             self._watch_broker(consumer, backoff)
             self._care.look(consumer)
+            self._go_back(consumer, self._care.stranded(consumer, self._last_record))
             for partition, found in polled.items():
                 self._receive(partition, found)
             if monotonic() >= self._commit_at:
@@ -181,6 +182,16 @@ class Consumer:
         if shortest < longest:
             idle_ms = int((monotonic() - self._last_record) * 50)
             consumer._fetcher.config["fetch_max_wait_ms"] = min(longest, max(shortest, idle_ms))
+
+    def _go_back(self, consumer: Any, stranded: Sequence[TopicPartition]) -> None:
+        """From positions that the broker has forgotten to the beginning of what it has: all of that is unread."""
+        if not stranded:
+            return
+        places = [(one.topic, one.partition) for one in stranded]
+        log.warning("bus.offsets_reset", partitions=[f"{topic}[{partition}]" for topic, partition in sorted(places)])
+        self._queues.drop(places)
+        self._queues.assign(places)
+        consumer.seek_to_beginning(*stranded)
 
     def _receive(self, partition: TopicPartition, found: Sequence[Any]) -> None:
         place = (partition.topic, partition.partition)

@@ -9,8 +9,14 @@ The embedded broker (Tansu 0.6) keeps a leader that left while another member wa
 any more, and the group is stuck for good, for members that come later too. So before a member leaves it asks whether a
 join is under way, and then finishes it first; if that takes too long it vanishes without a word, which the broker
 handles well, by the session's end. The gap between the question and the leave is a millisecond: a group that has not
-come to rest for a long time all the same is deleted and given its offsets back. `fragile_groups` is off in production,
-where Apache Kafka leaves groups in order.
+come to rest for a long time all the same is deleted and given its offsets back.
+
+It also answers a fetch beyond the end of its log with nothing, instead of an error. A position from before the broker
+lost its data (it keeps them in memory, so each of its restarts is such a loss) then stays ahead of everything that
+comes. So a member that has heard nothing for a while compares its positions with the high watermarks that the fetches
+brought. (The offset API can't be asked: there it counts batches, not records.)
+
+`fragile_groups` is off in production, where Apache Kafka leaves groups in order and refuses such fetches.
 """
 
 from __future__ import annotations
@@ -27,6 +33,7 @@ from stanchion.runtime.logging import get_logger
 
 SESSIONS_TO_REST: Final = 5  # a group that has not come to rest for so many sessions is stuck
 LEAVE_SECONDS: Final = 0.5
+QUIET_SECONDS: Final = 3.0  # after so long without a record, and as often, positions are held against the ends
 _STEP_MS: Final = 100
 
 log = get_logger()
@@ -39,6 +46,7 @@ class GroupCare:
         self.settings = settings
         self.group = group
         self._restless_since: float | None = None
+        self._asked_at = monotonic()
         # Several members see the same stuck group: they need not all repair it at the same moment.
         self._patience = settings.session_timeout_ms / 1000 * SESSIONS_TO_REST * random.uniform(1.0, 1.5)  # noqa: S311 - spreads load, guards nothing
 
@@ -57,6 +65,15 @@ class GroupCare:
             self._restless_since = None
             with suppress(Exception):  # the next look tries again
                 repair(self.settings, self.group)
+
+    def stranded(self, consumer: Any, heard_at: float) -> list[Any]:
+        """The partitions whose position is beyond their end, for a member that heard its last record at `heard_at`."""
+        now = monotonic()
+        mine = consumer.assignment()
+        if not self.settings.fragile_groups or not mine or now - max(heard_at, self._asked_at) < QUIET_SECONDS:
+            return []
+        self._asked_at = now
+        return [one for one in mine if _is_beyond(consumer, one)]
 
     def leave(self, consumer: Any, deadline: Deadline) -> None:
         """Leave the group and close the consumer, by `deadline`."""
@@ -84,6 +101,13 @@ class GroupCare:
                 consumer.poll(timeout_ms=min(_STEP_MS, wait.left_ms))  # what it fetches is read again by others
         except Exception:  # noqa: BLE001 - the broker is away: there is nothing to leave
             return False
+
+
+def _is_beyond(consumer: Any, partition: Any) -> bool:
+    state = consumer._subscription.assignment.get(partition)
+    if state is None or not state.has_valid_position or state.highwater is None:
+        return False  # not fetched yet
+    return bool(state.position.offset > state.highwater)
 
 
 def repair(settings: KafkaSettings, group: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from stanchion.cli.connections import Connections
 from stanchion.cli.session import Session
-from stanchion.cli.worker import presence
 from stanchion.contracts import limits
 from stanchion.errors import CODES, StanchionError
 
@@ -89,7 +88,7 @@ class Checkup:
                 yield Finding("api", FAILING, f"{found.value} answers and is not ready", "see the task service's log")
             client.list(limit=1)
             yield Finding("key", OK, f"the key from {self._origin('api_key')} works")
-            yield from self._workers([one for one in client.workers(limit=1_000).items if presence(one) == "active"])
+            yield from self._workers([one for one in client.workers(limit=1_000).items if one["state"] == "active"])
 
     def _workers(self, workers: list[Mapping[str, Any]]) -> Iterator[Finding]:
         if not workers:
@@ -143,6 +142,21 @@ class Checkup:
         yield Finding(
             "outbox", FAILING if late else OK, f"the oldest unsent message is {float(lag or 0):.1f} s old", fix
         )
+        yield from self._aside(database)
+
+    def _aside(self, database: Any) -> Iterator[Finding]:
+        """Damaged rows that the orchestrator could not get past; it goes on with all others."""
+        rows = database.read(
+            "SELECT x.kind, x.target_id, x.run_id, x.code, x.why, count(*) OVER () FROM stanchion.set_aside x"
+            " WHERE x.retry_at > stanchion.clock() ORDER BY x.since LIMIT 5"
+        )
+        if not rows:
+            yield Finding("damage", OK, "nothing is set aside")
+        for kind, target, run_id, code, why, count in rows:
+            what = f"one of {count} set aside: {kind} {target} of run {run_id}: {code} {why}"
+            yield Finding(
+                "damage", FAILING, what, "stanchion db check, then stanchion db rebuild; it is tried again by itself"
+            )
 
     def _kafka(self) -> Iterator[Finding]:
         bootstrap = self.connections.value("kafka_bootstrap")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from stanchion.cli import exit_codes
@@ -62,24 +64,23 @@ def status(session: Session, database: str | None) -> int:
     see_also=["stanchion db status"],
 )
 @_DATABASE
-@click.option(
-    "--login-password",
-    envvar="STANCHION_LOGIN_PASSWORD",
-    metavar="TEXT",
-    help="Also set this password for the logins of all services (STANCHION_LOGIN_PASSWORD).",
-)
+@click.option("--renew-passwords", is_flag=True, help="Set the passwords also of logins that have one.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
-def migrate(session: Session, database: str | None, login_password: str | None, dry_run: bool) -> None:
+def migrate(session: Session, database: str | None, renew_passwords: bool, dry_run: bool) -> None:
     """Bring the schema to this release's version.
 
     Safe to run from several places at once: one does it, the others wait for it. It only ever goes forward.
+    Logins of services that have no password get the one of their variable, as STANCHION_WORKER_PASSWORD.
     """
+    from stanchion.db import grants
     from stanchion.db import migrate as migrations
 
     url = admin_url(session, database)
     before = migrations.status(url)
     if not dry_run:
-        after = migrations.migrate(url, login_password=login_password)
+        given = {login: os.environ.get(grants.password_variable(login)) for login in grants.LOGINS}
+        passwords = {login: password for login, password in given.items() if password}
+        after = migrations.migrate(url, passwords=passwords, renew_passwords=renew_passwords)
         data = {"from": before.current, "to": after.current, "changed": before.current != after.current}
     else:
         data = {"from": before.current, "to": before.newest, "changed": False}

@@ -118,7 +118,7 @@ def service_url(admin_url: str, login: str) -> str:
     """The address of the database for one login.
 
     Embedded PostgreSQL trusts its loopback. A real server asks for a password: a stack for development gives every
-    login the administrator's own, so that two stacks on one server don't lock each other out.
+    login that has none the administrator's own, so that two stacks on one server don't lock each other out.
     """
     from sqlalchemy.engine import make_url
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -16,6 +18,7 @@ from stanchion.cli.session import Session
 from stanchion.cli.tree import TREE
 from stanchion.errors import StanchionError
 
+_UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
 _EPILOG = (
     "stdout is data, stderr is talk. Every command takes --json, --jsonl, --quiet and --color. "
     "An id may be cut short where it stays unique; @last is the task that you submitted last."
@@ -38,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code."""
+    _open_streams()
     session = Session()
     try:
         answer = root().main(list(argv), prog_name="stanchion", standalone_mode=False, obj=session)
@@ -55,12 +59,35 @@ def run(argv: Sequence[str]) -> int:
     except StanchionError as error:
         return _failed(error, session)
     except BrokenPipeError:
-        # Whoever reads had enough (head): the interpreter must not complain about it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exit_codes.DONE
+        return _read_enough()
+    except SystemExit:
+        # click takes a pipe that was closed for a failure of the command
+        if "Pacify" not in type(sys.stdout).__name__:
+            raise
+        return _read_enough()
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            return _unexpected(error, session)
+        sys.stderr.write(f"the output can't be written: {error.strerror}\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return exit_codes.FAILED
     except Exception as error:  # noqa: BLE001 - the top of the program
         return _unexpected(error, session)
     return answer if isinstance(answer, int) else exit_codes.DONE
+
+
+def _open_streams() -> None:
+    """A stream that whoever started this has closed is an empty one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
+
+
+def _read_enough() -> int:
+    """Whoever reads has had enough (head): nobody must complain about it, the interpreter at its end neither."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.stdout = sys.__stdout__ or sys.stdout
+    return exit_codes.DONE
 
 
 def _usage(error: click.UsageError, session: Session) -> int:

@@ -41,9 +41,11 @@ def prepare(
 
 def migrate(admin_url: str, say: Callable[[str], None]) -> None:
     """Bring the schema to this release's version."""
+    from stanchion.db import grants
     from stanchion.db import migrate as migrations
 
-    status = migrations.migrate(admin_url, login_password=admin_password(admin_url))
+    password = admin_password(admin_url)
+    status = migrations.migrate(admin_url, passwords=dict.fromkeys(grants.LOGINS, password) if password else None)
     say(f"the database is at schema {status.current}")
 
 

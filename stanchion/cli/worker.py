@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from stanchion.cli.amounts import age, since
+from stanchion.cli.amounts import age
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.connections import Connections
@@ -20,7 +20,6 @@ from stanchion.contracts import ids
 from stanchion.errors import NotFound
 
 _SKEWED_MS: Final = 2_000
-_SILENT_SECONDS: Final = 30  # a live worker reports every few seconds
 
 
 @verb(
@@ -71,7 +70,7 @@ def list_workers(session: Session, state: str | None, limit: int) -> None:
     columns = [
         field("worker", "worker_id"),
         field("name"),
-        Column("state", presence),
+        field("state"),
         Column("busy", lambda row: f"{row['running']}/{row['slots']}", right=True),
         field("queues"),
         field("workflows"),
@@ -99,19 +98,10 @@ def drain(session: Session, worker: str) -> None:
     Printer(session).document(answer, text, ident="worker_id")
 
 
-def presence(worker: Mapping[str, Any]) -> str:
-    """A worker's state for people: one that was killed never said that it is gone."""
-    if worker["state"] == "gone":
-        return "gone"
-    if (since(worker["seen_at"]) or 0.0) > _SILENT_SECONDS:
-        return "silent"
-    return "draining" if worker["drain_requested"] else str(worker["state"])
-
-
 def _worker_id(api: Api, text: str) -> str:
     if text.lower().startswith(f"{ids.WORKER}_"):
         return api.find(text, ids.WORKER, lambda: api.client.workers(limit=1_000).items, "worker_id")
-    live = [one for one in api.client.workers(limit=1_000).items if one["name"] == text and presence(one) == "active"]
+    live = [one for one in api.client.workers(limit=1_000).items if one["name"] == text and one["state"] == "active"]
     if not live:
         raise NotFound("E-FIND-01", f"no live worker is called {text[:60]!a}", fix="stanchion worker list")
     return str(live[0]["worker_id"])

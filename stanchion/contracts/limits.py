@@ -47,6 +47,11 @@ FAN_OUT_CHUNK: Final = (
 )
 GRAPH_STEPS: Final = 2_000  # declared steps of a workflow
 OFFER_WINDOW: Final = 5_000  # offers of one queue that are out at once
+OUTBOX_PARTITIONS: Final = (
+    8  # of the outbox, each published by one relay at a time; a power of two, fixed with the schema
+)
+BARRIER_SLOTS: Final = 16  # counters that arrivals at a large join are spread over, fixed with the schema
+SLOT_RUN: Final = 64  # neighbouring children that share a slot, so that a batch touches one to three of them
 STEPS_IN_OFFER: Final = 64  # steps named by one ExecuteSteps message
 
 # --- priorities: higher goes first ---

@@ -6,8 +6,11 @@ writes it (UTC, six digits of a second, Z), the body as the value of the message
 different messages have the same signed bytes. The signature stands in the header `ce_signature` in base64, the name of
 the key in `ce_keyid`. The server keeps public keys only: nothing in a topic or a dead letter lets anybody sign.
 
-Freshness is not asked for: a copy of a signed message is the same message, by its id, and the inbox handles it once.
-The type is not signed either: bodies of different commands have no valid reading as each other.
+A copy of a signed message is the same message, by its id: every command that is applied, a submission as well as a
+cancel, stands in the inbox in the transaction that applies it, and a copy changes nothing. Ids are forgotten after
+`INBOX_DAYS`; so what was signed more than `SIGNED_DAYS` ago is refused, and no copy outlives the memory of its id.
+What was refused was not applied, and is judged anew when it comes again.
+The type is not signed: bodies of different commands have no valid reading as each other.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ TRANSACTIONS: dict[str, str] = {
     "offer": "ready steps are offered",
     "sweep_run": "a run is wound down",
     "sweep_barrier": "branches that a decided join leaves over are cancelled",
+    "set_aside": "a damaged item of upkeep is set aside",
     "relay_claim": "a relay claims outbox partitions",
     "relay_delete": "sent messages are deleted",
     "bury": "a message is parked",

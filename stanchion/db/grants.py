@@ -16,8 +16,15 @@ LOGINS = (TASK_SERVICE, ORCHESTRATOR, RELAY, WORKER, MAINTENANCE, DASHBOARD)
 
 EVERYONE = LOGINS
 
+
+def password_variable(login: str) -> str:
+    """The variable that `stanchion db migrate` reads this login's password from."""
+    return f"{login.upper()}_PASSWORD"
+
+
 FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "clock": EVERYONE,
+    "event_xid": (TASK_SERVICE,),
     "get_workflow": EVERYONE,
     "tenant_by_name": EVERYONE,
     "tenant_names": EVERYONE,
@@ -27,10 +34,12 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "complete_with_plan": (WORKER,),
     "fail": (WORKER,),
     "give_back": (WORKER,),
+    "give_back_unheld": (WORKER,),
     "end_cancelled": (WORKER,),
     "renew": (WORKER,),
     "find_ready": (WORKER,),
     "find_steps": (WORKER, ORCHESTRATOR),
+    "answers_of": (TASK_SERVICE,),
     "worker_seen": (WORKER,),
     "note_durations": (WORKER,),
     # the ledger, written by whoever holds the step
@@ -56,6 +65,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     # the one door for people and programs
     "submit": (TASK_SERVICE,),
     "take_in": (TASK_SERVICE,),
+    "find_submitted": (TASK_SERVICE,),
     "cancel_by_message": (TASK_SERVICE,),
     "cancel_task": (TASK_SERVICE,),
     "pause_task": (TASK_SERVICE,),
@@ -118,6 +128,8 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "fire_timers": (ORCHESTRATOR,),
     "end_early": (ORCHESTRATOR,),
     "reap": (ORCHESTRATOR,),
+    "due_items": (ORCHESTRATOR,),
+    "put_aside": (ORCHESTRATOR,),
     "offer_ready": (ORCHESTRATOR,),
     "sweep_run": (ORCHESTRATOR,),
     "claim_deliveries": (ORCHESTRATOR,),
@@ -182,6 +194,7 @@ READABLE: dict[str, tuple[str, ...]] = dict.fromkeys(
         "operation",
         "operation_probe",
         "refused_write",
+        "set_aside",
         "worker",
         "audit",
         "dead_letter",
@@ -192,7 +205,14 @@ READABLE: dict[str, tuple[str, ...]] = dict.fromkeys(
 )
 """Tables that a login may SELECT from, under row-level security. The worker and the relay read through functions only."""
 
-OWNER_FUNCTIONS = ("guard_partition", "make_partitions", "drop_partitions", "remove_history")
+OWNER_FUNCTIONS = (
+    "event_xid",
+    "adopt_cluster",
+    "guard_partition",
+    "make_partitions",
+    "drop_partitions",
+    "remove_history",
+)
 """What makes and drops tables, or removes rows that the engine may only add, runs as the owner."""
 
 ENGINE_NEVER = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -77,8 +78,11 @@ def status(admin_url: str) -> Status:
         return Status(_current(connection), newest_known)
 
 
-def migrate(admin_url: str, *, login_password: str | None = None) -> Status:
-    """Bring the database to this release's version; replicas that start together wait for the one that does it."""
+def migrate(admin_url: str, *, passwords: Mapping[str, str] | None = None, renew_passwords: bool = False) -> Status:
+    """Bring the database to this release's version; replicas that start together wait for the one that does it.
+
+    `passwords`, by login, are given to logins that have none; with `renew_passwords` to all that are named.
+    """
     config = _config()
     known = {s.revision for s in ScriptDirectory.from_config(config).walk_revisions()}
     with _connect(admin_url) as connection:
@@ -89,19 +93,28 @@ def migrate(admin_url: str, *, login_password: str | None = None) -> Status:
             current = _current(connection)
             if current is not None and current not in known:
                 raise _too_new(current, max(known))
+            had = _logins_with_password(connection) if passwords and not renew_passwords else set()
             connection.commit()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+            _adopt(connection)
             # services look, before they call themselves ready, whether the schema is theirs
             connection.execute(text(f"GRANT SELECT ON public.schema_version TO {', '.join(grants.LOGINS)}"))
-            if login_password:
-                _set_passwords(connection, login_password)
+            _set_passwords(connection, {k: v for k, v in (passwords or {}).items() if k not in had})
             connection.commit()
         finally:
             connection.rollback()
             connection.execute(text("SELECT pg_advisory_unlock(hashtextextended(:l, 0))"), {"l": LOCK})
             connection.commit()
     return status(admin_url)
+
+
+def _adopt(connection: Connection) -> None:
+    """A database that was restored into another cluster goes on there: see `adopt_cluster`."""
+    with connection.begin_nested():
+        connection.execute(text(f"SET LOCAL ROLE {grants.OWNER}"))
+        connection.execute(text("SELECT stanchion.adopt_cluster()"))
+        connection.execute(text("RESET ROLE"))
 
 
 def _too_new(current: str, newest: str) -> Unprocessable:
@@ -127,10 +140,23 @@ def require(connection_url: str) -> None:
     )
 
 
-def _set_passwords(connection: Connection, password: str) -> None:
+def _logins_with_password(connection: Connection) -> set[str]:
+    """Those that have one. Only a superuser may look: for any other administrator, those that were there before."""
+    ours = {"logins": list(grants.LOGINS)}
+    try:
+        with connection.begin_nested():
+            look = "SELECT rolname FROM pg_authid WHERE rolname = ANY (:logins) AND rolpassword IS NOT NULL"
+            return set(connection.execute(text(look), ours).scalars())
+    except ProgrammingError:
+        return set(
+            connection.execute(text("SELECT rolname FROM pg_roles WHERE rolname = ANY (:logins)"), ours).scalars()
+        )
+
+
+def _set_passwords(connection: Connection, passwords: Mapping[str, str]) -> None:
     from psycopg import sql
 
     driver = connection.connection.driver_connection
     assert driver is not None
-    for login in grants.LOGINS:
+    for login, password in passwords.items():
         driver.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(login), sql.Literal(password)))

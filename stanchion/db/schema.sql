@@ -38,13 +38,19 @@ GRANT CREATE, USAGE ON SCHEMA stanchion TO stanchion_engine;
 SET search_path = stanchion, pg_temp;
 SET check_function_bodies = off;
 
--- the clock comes first: defaults name it
+-- these come first: defaults name them
 
 -- purpose: the one clock that decides; tests replace this function to move time
 -- transition: none
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$ SELECT clock_timestamp() $$;
+
+-- purpose: the place of a transaction in the order of events: its id here; after a restore into another cluster, adopt_cluster puts what was restored before it
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION event_xid(p_xid xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT p_xid $$;
 
 CREATE TABLE stanchion.api_key (
 	key_id UUID NOT NULL,
@@ -217,6 +223,14 @@ CREATE TABLE stanchion.blob (
 	CONSTRAINT a_blob_has_at_most_8_mib CHECK (size BETWEEN 0 AND 8388608)
 );
 
+CREATE TABLE stanchion.cluster (
+	here BOOLEAN DEFAULT 'true' NOT NULL,
+	system_identifier BIGINT NOT NULL,
+	adopted_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT cluster_pkey PRIMARY KEY (here),
+	CONSTRAINT a_database_is_in_one_cluster CHECK (here)
+);
+
 CREATE TABLE stanchion.dead_letter (
 	dead_letter_id UUID DEFAULT uuidv7() NOT NULL,
 	tenant_id UUID,
@@ -237,7 +251,7 @@ CREATE TABLE stanchion.dead_letter (
 CREATE TABLE stanchion.event (
 	tenant_id UUID NOT NULL,
 	event_id BIGINT GENERATED ALWAYS AS IDENTITY,
-	xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+	xid xid8 DEFAULT stanchion.event_xid(pg_current_xact_id()) NOT NULL,
 	run_id UUID NOT NULL,
 	step_id UUID,
 	fence BIGINT,
@@ -255,6 +269,7 @@ CREATE TABLE stanchion.inbox (
 	message_id TEXT NOT NULL,
 	consumer TEXT NOT NULL,
 	subject UUID,
+	answer JSONB,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT inbox_pkey PRIMARY KEY (message_id, consumer, tenant_id)
 );
@@ -506,6 +521,20 @@ CREATE TABLE stanchion.session (
 	CONSTRAINT a_csrf_secret_has_32_bytes CHECK (octet_length(csrf_secret) = 32)
 );
 
+CREATE TABLE stanchion.set_aside (
+	kind TEXT NOT NULL,
+	target_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	run_id UUID,
+	code TEXT NOT NULL,
+	why TEXT NOT NULL,
+	tries SMALLINT NOT NULL,
+	since TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	retry_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT set_aside_pkey PRIMARY KEY (target_id, kind, tenant_id),
+	CONSTRAINT kinds_of_what_may_be_set_aside CHECK (kind IN ('lease', 'timer', 'expansion', 'run', 'barrier'))
+);
+
 CREATE TABLE stanchion.sign_in (
 	state_hash BYTEA NOT NULL,
 	tenant_id UUID NOT NULL,
@@ -559,6 +588,7 @@ CREATE TABLE stanchion.step (
 	sources UUID[],
 	chooses UUID[],
 	late_for UUID[],
+	failed_for JSONB,
 	input JSONB,
 	input_blob BYTEA,
 	answers TEXT,
@@ -718,6 +748,8 @@ CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;
 
 INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;
 
+INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FROM pg_control_system() c;
+
 CREATE INDEX artifact_content ON stanchion.artifact_version (sha256) WHERE state = 'available';
 
 CREATE UNIQUE INDEX artifact_version_number ON stanchion.artifact_version (artifact_id, number, tenant_id);
@@ -744,7 +776,7 @@ CREATE INDEX barrier_of_run ON stanchion.barrier (run_id);
 
 CREATE INDEX barrier_of_step ON stanchion.barrier (step_id) WHERE step_id IS NOT NULL;
 
-CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND NOT closed AND state <> 'waiting';
+CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND state <> 'waiting' AND (NOT closed OR sweep_at IS NOT NULL);
 
 CREATE INDEX inbox_age ON stanchion.inbox (at);
 
@@ -915,6 +947,18 @@ END $$;
 -- locks: none
 CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (get_byte(uuid_send(p_id), 15) % 8)::smallint $$;
 
+-- purpose: the outbox partition of a message that belongs to no aggregate, by its key
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION outbox_partition_for(p_key text) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (hashtextextended(p_key, 0) & (8 - 1))::smallint $$;
+
+-- purpose: the slot of a join that a branch is counted in, by its index: neighbours share one, so that a batch touches few
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION slot_of(p_idx int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (p_idx / 64) % 16 $$;
+
 -- purpose: the next number of a run's published events; drawn under the run's row lock, so that it follows commit order
 -- transition: none
 -- fenced by: the caller
@@ -983,11 +1027,31 @@ BEGIN
            jsonb_strip_nulls(jsonb_build_object('fan', f.step_id, 'idx', i.idx, 'adopted', i.adopt, 'state', CASE WHEN i.adopt IS NOT NULL THEN 'succeeded' END)) FROM i
   )
   SELECT array_agg(i.step_id) FILTER (WHERE i.adopt IS NULL), array_agg(i.step_id) FILTER (WHERE i.adopt IS NOT NULL),
-    (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT (j.idx / 64) % 16 AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
+    (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT slot_of(j.idx) AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
   INTO v_ready, o_done, o_arrivals FROM i;
   o_done := coalesce(o_done, '{}');
   o_arrivals := coalesce(o_arrivals, '{}');
   PERFORM make_ready(v_ready);
+END $$;
+
+-- purpose: after a logical restore: transactions of this cluster come after all that the restored events name, or those would be in its future, shown to nobody; true if the cluster is another one
+-- transition: none
+-- fenced by: the system identifier that the database was last seen under
+-- locks: the cluster's row, then the table of events, against writers
+CREATE FUNCTION adopt_cluster() RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_here bigint := (SELECT c.system_identifier FROM pg_control_system() c);
+  v_last xid8;
+BEGIN
+  PERFORM FROM cluster c WHERE c.system_identifier <> v_here FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  LOCK TABLE event IN SHARE ROW EXCLUSIVE MODE;
+  v_last := (SELECT max(e.xid) FROM event e);
+  IF v_last >= event_xid(pg_snapshot_xmax(pg_current_snapshot())) THEN
+    EXECUTE format('CREATE OR REPLACE FUNCTION event_xid(p_xid xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT ((p_xid::text::numeric + %s)::text)::xid8 $f$', v_last);
+  END IF;
+  UPDATE cluster SET system_identifier = v_here, adopted_at = clock();
+  RETURN true;
 END $$;
 
 -- purpose: give steps that were planned as settled the results that they take over; returns their arrivals where they are awaited, for the caller to spread
@@ -1005,6 +1069,30 @@ BEGIN
   SELECT coalesce(array_agg(a), '{}') INTO o_arrivals FROM step s, unnest(arrivals_of(s, CASE s.state WHEN 'skipped' THEN 'skipped' ELSE 'ok' END)) a WHERE s.step_id = ANY (o_done);
   SELECT coalesce(array_agg(ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath), '{}') INTO o_after FROM step s WHERE s.step_id = ANY (o_done) AND s.counts;
 END $$;
+
+-- purpose: what answers for a node of a run: of each branch the step of the newest round that stands for it and has a result, in the order of the branches from the outermost inwards; its fan-outs are looked for as fan_in does
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION answers_of(p_tenant uuid, p_run uuid, p_node text, p_scope text[], p_limit int) RETURNS TABLE (step_id uuid, path int[], body jsonb, blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH RECURSIVE f(fan_id, path, depth) AS (
+    SELECT NULL::uuid, '{}'::int[], 0
+    UNION ALL
+    SELECT n.step_id, CASE WHEN f.depth > 0 THEN f.path || n.idx ELSE f.path END, f.depth + 1
+    FROM f, LATERAL (
+      SELECT DISTINCT ON (s.idx) s.idx, s.step_id FROM step s
+      WHERE (s.fan_id = f.fan_id OR (f.fan_id IS NULL AND s.run_id = p_run AND s.fan_id IS NULL)) AND s.tenant_id = p_tenant AND s.kind = 'fan' AND s.node = p_scope[f.depth + 1]
+      ORDER BY s.idx, s.round DESC, s.step_id DESC) n
+    WHERE f.depth < cardinality(p_scope)
+  ), a AS (
+    SELECT n.step_id, f.path || n.idx AS path FROM f, LATERAL (
+      SELECT DISTINCT ON (s.idx) s.idx, s.step_id, s.state FROM step s
+      WHERE (s.fan_id = f.fan_id OR (f.fan_id IS NULL AND s.run_id = p_run AND s.fan_id IS NULL)) AND s.tenant_id = p_tenant AND s.kind = 'step' AND coalesce(s.answers, s.node) = p_node AND s.replaced_by IS NULL
+      ORDER BY s.idx, s.round DESC, s.step_id DESC) n
+    WHERE f.depth = cardinality(p_scope) AND n.state = 'succeeded' ORDER BY 2 LIMIT p_limit
+  )
+  SELECT a.step_id, a.path, r.body, r.blob FROM a, LATERAL (SELECT x.body, x.blob FROM result x WHERE x.step_id = a.step_id AND x.tenant_id = p_tenant LIMIT 1) r ORDER BY a.path
+$$;
 
 -- purpose: the arrivals of one settled step at the barriers that it feeds; a fan-out itself feeds none, its branches do
 -- transition: none
@@ -1055,6 +1143,14 @@ BEGIN
     END LOOP;
   END LOOP;
 END $$;
+
+-- purpose: what no batch of this kind takes in for now
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION aside(p_kind text) RETURNS uuid[] LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT ARRAY(SELECT x.target_id FROM set_aside x WHERE x.kind = p_kind AND x.retry_at > clock())
+$$;
 
 -- purpose: ask for content to be removed that no available version of the tenant names; returns how many are asked for anew
 -- transition: none
@@ -1214,21 +1310,29 @@ BEGIN
   SELECT u.tenant_id, u.run_id, 'BarrierCancelled', u.version, jsonb_build_object('barrier', u.barrier_id, 'succeeded', u.succeeded, 'failed', u.failed, 'skipped', u.skipped) FROM u;
 END $$;
 
--- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; asking again gets the same answer
+-- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; the same message again changes nothing and gets the same answer, another one gets the answer of its time
 -- transition: those of cancel_task
--- fenced by: nothing
--- locks: the run, then the task
-CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- fenced by: the unique key of inbox (message, consumer, tenant): a message is applied once, also when the task has a new run by then
+-- locks: the inbox's row, then the run, then the task; the audit chain last
+CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_message text, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_state text := 'missing';
+  v_answer jsonb;
 BEGIN
-  IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN
-    v_state := cancel_task(p_tenant, p_task, p_reason, p_actor);
+  -- a consumer of its own: an id that a submission used as well stands for another command there
+  INSERT INTO inbox (tenant_id, message_id, consumer, subject, at) VALUES (p_tenant, p_message, 'task-service.cancel', p_task, clock()) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN
+      v_state := cancel_task(p_tenant, p_task, p_reason, p_actor);
+    END IF;
+    v_answer := jsonb_build_object('state', v_state, 'type', CASE WHEN v_state IN ('cancelling', 'cancelled') THEN 'TaskCancelling' ELSE 'TaskRejected' END,
+      'body', (CASE WHEN v_state IN ('cancelling', 'cancelled') THEN jsonb_build_object('task_id', p_task, 'state', v_state) WHEN v_state = 'missing' THEN p_missing ELSE p_too_late END)::text);
+    UPDATE inbox i SET answer = v_answer WHERE i.message_id = p_message AND i.consumer = 'task-service.cancel' AND i.tenant_id = p_tenant;
+  ELSE
+    SELECT i.answer INTO v_answer FROM inbox i WHERE i.message_id = p_message AND i.consumer = 'task-service.cancel' AND i.tenant_id = p_tenant;
   END IF;
-  PERFORM post(jsonb_build_array(p_reply || jsonb_build_object(
-    'type', CASE WHEN v_state IN ('cancelling', 'cancelled') THEN 'TaskCancelling' ELSE 'TaskRejected' END,
-    'body', (CASE WHEN v_state IN ('cancelling', 'cancelled') THEN jsonb_build_object('task_id', p_task, 'state', v_state) WHEN v_state = 'missing' THEN p_missing ELSE p_too_late END)::text)));
-  RETURN v_state;
+  PERFORM post(jsonb_build_array(p_reply || (v_answer - 'state')));
+  RETURN v_answer->>'state';
 END $$;
 
 -- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion
@@ -1279,7 +1383,7 @@ END $$;
 -- purpose: ask for a task to be cancelled; ready steps end with the next sweep, running ones learn it at their next heartbeat
 -- transition: task accepted|running -> cancelling; run created|running -> cancelling
 -- fenced by: nothing
--- locks: the run, then the task
+-- locks: the run, then the task; the audit chain last
 CREATE FUNCTION cancel_task(p_tenant uuid, p_task uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_run uuid := (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant);
@@ -1354,17 +1458,14 @@ $$;
 -- purpose: the right to send a parked message again, given once unless it is asked for again; what the relay parked goes back into the outbox by itself
 -- transition: none
 -- fenced by: redriven_at
--- locks: the letter's row
+-- locks: the letter's row; the audit chain last
 CREATE FUNCTION claim_redrive(p_tenant uuid, p_id uuid, p_again boolean, p_actor_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d dead_letter;
 BEGIN
   UPDATE dead_letter x SET redriven_at = clock() WHERE x.dead_letter_id = p_id AND x.tenant_id IS NOT DISTINCT FROM p_tenant AND (x.redriven_at IS NULL OR p_again) RETURNING * INTO d;
   IF NOT FOUND THEN RETURN false; END IF;
-  IF d.topic LIKE 'outbox:%' THEN
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    VALUES (d.partition, coalesce(d.tenant_id, p_actor_tenant), substr(d.topic, 8), convert_from(d.key, 'UTF8'), d.headers->0->>1, convert_from(d.value, 'UTF8'));
-  END IF;
+  PERFORM put_back(ARRAY[p_id], p_actor_tenant);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_actor_tenant, p_actor, 'dead_letter.redrive', p_id::text, jsonb_build_object('topic', d.topic, 'again', p_again));
   RETURN true;
 END $$;
@@ -1377,10 +1478,14 @@ CREATE FUNCTION close_barrier(b barrier) RETURNS aftermath[] LANGUAGE plpgsql SE
 DECLARE
   s step;
 BEGIN
-  UPDATE barrier x SET closed = true WHERE x.barrier_id = b.barrier_id;
+  UPDATE barrier x SET closed = true, sweep_at = NULL WHERE x.barrier_id = b.barrier_id;
   -- the fan-out's row orders two joins that close at the same moment
   PERFORM FROM step x WHERE x.step_id = b.fan_id FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM barrier x WHERE x.fan_id = b.fan_id AND NOT x.closed) THEN RETURN '{}'; END IF;
+  IF EXISTS (SELECT FROM barrier x WHERE x.fan_id = b.fan_id AND NOT x.closed) THEN
+    -- what it held and another join still waits for is let go by the sweep
+    UPDATE barrier x SET sweep_at = clock() WHERE x.barrier_id = b.barrier_id AND x.on_failed = 'hold';
+    RETURN '{}';
+  END IF;
   UPDATE step x SET state = 'succeeded', version = x.version + 1, updated_at = clock() WHERE x.step_id = b.fan_id AND x.state = 'waiting' RETURNING * INTO s;
   IF NOT FOUND THEN RETURN '{}'; END IF;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (s.tenant_id, s.run_id, s.step_id, 'FanClosed', s.version);
@@ -1407,7 +1512,7 @@ END $$;
 -- purpose: a person wants an effect to be undone
 -- transition: birth: step ready, of kind undo
 -- fenced by: the operation being confirmed, and nothing undoing it already
--- locks: the operation, then the audit log
+-- locks: the operation; the audit chain last
 CREATE FUNCTION compensate_operation(p_tenant uuid, p_operation uuid, p_reason text, p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_step uuid;
@@ -1473,7 +1578,7 @@ BEGIN
     SELECT u.tenant_id, u.run_id, u.step_id, k.kind, u.version, u.fence, v_now, CASE WHEN k.kind = 'StepSucceeded' AND u.step_id = ANY (v_late) THEN '{"late": true}'::jsonb END FROM u CROSS JOIN (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE u.fresh OR k.kind = 'StepSucceeded'
   )
   SELECT array_agg(u.step_id), array_agg(ROW(u.run_id, 1, NULL, NULL, NULL)::aftermath) FILTER (WHERE u.counts), array_agg(u.step_id) FILTER (WHERE u.chooses IS NOT NULL), array_agg(u.step_id) FILTER (WHERE u.timed),
-    (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, (v.idx / 64) % 16 AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
+    (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, slot_of(v.idx) AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
   INTO v_done, v_after, v_choosers, v_timed, v_arrivals FROM u;
   IF v_timed IS NOT NULL THEN DELETE FROM timer t WHERE t.target_id = ANY (v_timed); END IF;
   FOR s IN SELECT y.* FROM step y WHERE y.step_id = ANY (v_choosers) ORDER BY y.step_id LOOP
@@ -1638,7 +1743,7 @@ DECLARE
 BEGIN
   FOR a IN
     SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, (SELECT b.slots > 0 FROM barrier b WHERE b.barrier_id = x.barrier_id) AS slotted
-    FROM (SELECT u.barrier_id, (u.idx / 64) % 16 AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
+    FROM (SELECT u.barrier_id, slot_of(u.idx) AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
           FROM unnest(p_arrivals) u GROUP BY 1, 2) x
     -- an inner join is younger than the one around it, and a failure there goes on outwards: always the younger first
     ORDER BY x.barrier_id DESC, x.slot
@@ -1661,7 +1766,7 @@ END $$;
 -- purpose: an API key; only the hash of its secret is kept; null when the name is taken
 -- transition: none
 -- fenced by: the unique keys (tenant, name) and hash
--- locks: only a new row
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_key(p_tenant uuid, p_name text, p_hash bytea, p_scopes text[], p_expires timestamptz, p_actor text) RETURNS uuid LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH k AS (
     INSERT INTO api_key (key_id, tenant_id, name, secret_hash, scopes, expires_at) VALUES (uuidv7(), p_tenant, p_name, p_hash, p_scopes, p_expires)
@@ -1675,7 +1780,7 @@ $$;
 -- purpose: the public half of a key that signs Kafka commands; the private half never comes here; false when the id is taken
 -- transition: none
 -- fenced by: the key (id, tenant)
--- locks: only a new row
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_scopes text[], p_actor text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH k AS (
     INSERT INTO signing_key (key_id, tenant_id, public_key, scopes) VALUES (p_key, p_tenant, p_public, p_scopes) ON CONFLICT DO NOTHING RETURNING key_id
@@ -1688,7 +1793,7 @@ $$;
 -- purpose: a tenant, made once a name; noted in its own audit log, and in that of the tenant whose key or person made it
 -- transition: none
 -- fenced by: the name's unique key
--- locks: only a new row, then the audit logs
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_tenant(p_name text, p_actor text DEFAULT NULL, p_by uuid DEFAULT NULL) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_tenant uuid;
@@ -1704,7 +1809,7 @@ END $$;
 -- purpose: a webhook; its secret is derived outside from a master key and its id, so that none is kept here; false above the limit of a tenant
 -- transition: births: webhook active
 -- fenced by: the limit, counted under the tenant's lock
--- locks: an advisory lock on the tenant's webhooks, a new row, then the audit log
+-- locks: an advisory lock on the tenant's webhooks, a new row; the audit chain last
 CREATE FUNCTION create_webhook(p_tenant uuid, p_webhook uuid, p_url text, p_events text[], p_master text, p_most int, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('webhooks:' || p_tenant::text, 0));
@@ -1763,7 +1868,7 @@ END $$;
 -- purpose: delete a version at somebody's wish; false when it was deleted before
 -- transition: artifact_version available -> deleted
 -- fenced by: the version's state and pin, looked at under its lock
--- locks: the version, then the object, then the audit log
+-- locks: the version, then the object; the audit chain last
 CREATE FUNCTION delete_artifact(p_tenant uuid, p_version uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v artifact_version;
@@ -1783,7 +1888,7 @@ END $$;
 -- purpose: keep a person out, and end all their sessions, or let them in again: done, missing, or beyond
 -- transition: none
 -- fenced by: the roles that the caller may touch, compared under the person's lock
--- locks: the person, their sessions, then the audit log
+-- locks: the person, their sessions; the audit chain last
 CREATE FUNCTION disable_person(p_tenant uuid, p_name text, p_disabled boolean, p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_ended int := 0;
@@ -1838,7 +1943,7 @@ END $$;
 -- purpose: ask a worker to stop leasing and end after what it runs; a tenant asks only one that serves nobody else
 -- transition: none
 -- fenced by: nothing
--- locks: the worker's row, then the audit log of the tenant that asks
+-- locks: the worker's row; the audit chain last
 CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid, p_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]);
@@ -1880,7 +1985,7 @@ CREATE FUNCTION due_expansions(p_limit int) RETURNS TABLE (tenant_id uuid, run_i
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WITH RECURSIVE oldest AS MATERIALIZED (
     SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
-    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
+    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
   ), runs(run_id, n) AS (
     -- from run to run, one index probe each: those behind a run that has more of them than the window above
     (SELECT t.run_id, 1 FROM timer t WHERE t.kind = 'expand' AND (SELECT count(*) FROM oldest) = p_limit * 5 ORDER BY t.run_id LIMIT 1)
@@ -1889,7 +1994,7 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ), others AS MATERIALIZED (
     SELECT x.* FROM runs, LATERAL (
       SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
-      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
+      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
   ), d AS MATERIALIZED (
     SELECT c.*, row_number() OVER (PARTITION BY c.run_id ORDER BY c.due_at, c.target_id) AS turn FROM (SELECT * FROM oldest UNION SELECT * FROM others) c ORDER BY turn, c.due_at LIMIT p_limit
   )
@@ -1899,6 +2004,21 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
     LATERAL (SELECT x.retry_of, (SELECT k.priority::int FROM task k WHERE k.task_id = x.task_id AND k.tenant_id = x.tenant_id) AS priority FROM run x WHERE x.run_id = s.run_id AND x.tenant_id = s.tenant_id LIMIT 1) r
   ORDER BY d.turn, d.due_at
 $$;
+
+-- purpose: what the next batch of a kind would take in, for doing it one by one when the batch was refused
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION due_items(p_kind text, p_limit int) RETURNS SETOF uuid LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  IF p_kind = 'lease' THEN
+    RETURN QUERY SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now AND a.step_id <> ALL (aside('lease')) ORDER BY a.lease_until LIMIT p_limit;
+  ELSE
+    RETURN QUERY SELECT t.timer_id FROM timer t WHERE t.due_at <= v_now AND t.kind <> 'expand' AND t.timer_id <> ALL (aside('timer')) ORDER BY t.due_at LIMIT p_limit;
+  END IF;
+END $$;
 
 -- purpose: the holder of a step of a run that winds down reports that it has stopped
 -- transition: step leased|running -> cancelled; attempt -> superseded
@@ -1976,7 +2096,7 @@ DECLARE
 BEGIN
   PERFORM cancel_barriers(ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting'));
   -- nothing arrives any more: a join that was decided early must not be swept for ever
-  UPDATE barrier x SET closed = true WHERE x.run_id = p_run AND x.kind = 'gather' AND NOT x.closed;
+  UPDATE barrier x SET closed = true, sweep_at = NULL WHERE x.run_id = p_run AND x.kind = 'gather' AND (NOT x.closed OR x.sweep_at IS NOT NULL);
   UPDATE run x SET state = x.outcome, reason = x.reason || coalesce(compensated_of(p_run), '{}'), version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (r.tenant_id, r.run_id, 'Run' || initcap(r.state), r.version, v_now, r.reason);
   PERFORM end_tasks(ARRAY[r.task_id], r.outcome, r.reason);
@@ -1985,7 +2105,7 @@ END $$;
 -- purpose: end a session, one's own or (without a person) anybody's in the tenant; ending it again changes nothing; false when there is none
 -- transition: none
 -- fenced by: nothing
--- locks: the session's row, then the audit log
+-- locks: the session's row; the audit chain last
 CREATE FUNCTION end_session(p_tenant uuid, p_session uuid, p_person uuid, p_actor text, p_action text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text := (SELECT p.name FROM session s JOIN person p ON p.person_id = s.person_id AND p.tenant_id = s.tenant_id
@@ -2030,7 +2150,7 @@ END $$;
 -- purpose: the person who signs in, made at the first time; what their provider says of them is kept, a changed role and changed teams are noted
 -- transition: none
 -- fenced by: the unique keys (tenant, name) and (tenant, issuer, subject)
--- locks: the person, then their rows in teams, then the audit log
+-- locks: the person, then their rows in teams; the audit chain last
 CREATE FUNCTION ensure_person(p_tenant uuid, p_name text, p_display text, p_email text, p_issuer text, p_subject text, p_role text, p_teams text[], p_governed text[], p_actor text)
 RETURNS TABLE (person_id uuid, name text, role text, disabled boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
@@ -2328,6 +2448,20 @@ CREATE FUNCTION find_steps(p_tenant uuid, p_run uuid, p_fan uuid, p_idx int, p_n
   ORDER BY 3
 $$;
 
+-- purpose: the tasks of submissions that were accepted before, by key or message id as submit finds them, and whether these say the same
+-- transition: none
+-- fenced by: nothing; submit decides on what is new
+-- locks: none
+CREATE FUNCTION find_submitted(p_tenants uuid[], p_keys text[], p_messages text[], p_digests bytea[]) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT x.n::int - 1, CASE WHEN t.payload_digest = x.digest THEN 'duplicate' ELSE 'conflict' END, t.task_id, t.run_id, t.state
+  FROM unnest(p_tenants, p_keys, p_messages, p_digests) WITH ORDINALITY x(tenant_id, key, message, digest, n),
+  LATERAL (SELECT y.* FROM task y WHERE y.tenant_id = x.tenant_id AND y.task_id = coalesce(
+    (SELECT k.task_id FROM task k WHERE k.tenant_id = x.tenant_id AND k.idempotency_key = x.key),
+    (SELECT i.subject FROM inbox i WHERE i.message_id = x.message AND i.consumer = 'task-service' AND i.tenant_id = x.tenant_id))) t
+  ORDER BY x.n
+$$;
+
 -- purpose: whether a value that is no blob is content of an available version, to whoever holds a lease in that tenant: its size
 -- transition: none
 -- fenced by: the step's fence: reading is granted to the holder
@@ -2339,7 +2473,7 @@ $$;
 -- purpose: what became of a try: sent, due again after a delay, or given up after its time; false: another courier has it, or it is gone
 -- transition: webhook delivery due -> sent|due|failed; when it is given up, webhook active -> failed and what else waits for it is held
 -- fenced by: the delivery's fence
--- locks: the webhook when it is given up, then its deliveries
+-- locks: the webhook when it is given up, then its deliveries; the audit chain last
 CREATE FUNCTION finish_delivery(p_tenant uuid, p_delivery uuid, p_fence bigint, p_sent boolean, p_status int, p_error text, p_delay_ms bigint) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d webhook_delivery;
@@ -2462,13 +2596,14 @@ BEGIN
   o_settled := s.step_id || d.o_skipped;
 END $$;
 
--- purpose: do what is due: retries, deadlines of joins, steps and tasks; expansions are the planner's
+-- purpose: do what is due, or (p_only) one of it: retries, deadlines of joins, steps and tasks; expansions are the planner's
 -- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
 -- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
-CREATE FUNCTION fire_timers(p_limit int) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION fire_timers(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
+  v_aside uuid[] := aside('timer');
   t timer;
   d record;
   v_fired int := 0;
@@ -2477,7 +2612,10 @@ DECLARE
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
 BEGIN
-  FOR t IN SELECT x.* FROM timer x WHERE x.due_at <= v_now AND x.kind <> 'expand' ORDER BY x.due_at LIMIT p_limit LOOP
+  FOR t IN
+    (SELECT x.* FROM timer x WHERE p_only IS NULL AND x.due_at <= v_now AND x.kind <> 'expand' AND x.timer_id <> ALL (v_aside) ORDER BY x.due_at LIMIT p_limit)
+    UNION ALL SELECT x.* FROM timer x WHERE x.timer_id = p_only AND x.due_at <= v_now AND x.kind <> 'expand'
+  LOOP
     IF t.kind = 'barrier_deadline' THEN
       CONTINUE WHEN v_fired > 0;
       PERFORM fire_barrier_deadline(t);
@@ -2529,7 +2667,7 @@ END $$;
 -- purpose: make a version that a person or a key uploaded visible, once its content is stored and verified
 -- transition: artifact_version pending -> available
 -- fenced by: the version's state; a task whose payloads were removed takes no more
--- locks: the task (shared), then the version, the object, its removal, the artifact, then the audit log
+-- locks: the task (shared), then the version, the object, its removal, the artifact; the audit chain last
 CREATE FUNCTION flip_upload(p_tenant uuid, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -2711,6 +2849,26 @@ BEGIN
   RETURN QUERY SELECT unnest(v_done);
 END $$;
 
+-- purpose: hand back what was leased to a worker that never learned of it, since the answer was lost: no code of it ran, so it costs no attempt
+-- transition: those of give_back
+-- fenced by: each step's own fence, as the worker's open attempt has it; an attempt that was reported to run is held by somebody
+-- locks: steps by id
+CREATE FUNCTION give_back_unheld(p_worker uuid, p_steps uuid[], p_fences bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_steps uuid[];
+  v_fences bigint[];
+BEGIN
+  v_steps := ARRAY(SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.worker_id = p_worker AND a.state = 'granted' AND (a.step_id, a.fence) NOT IN (SELECT * FROM unnest(p_steps, p_fences)));
+  IF v_steps = '{}' THEN RETURN; END IF;
+  PERFORM FROM step s WHERE s.step_id = ANY (v_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
+  -- that it would begin at once was said when it was granted; its time to start runs on. Looked at again under the lock: the reaper may have been faster
+  WITH u AS (
+    UPDATE attempt a SET started_at = NULL, deadline_at = NULL
+    WHERE a.step_id = ANY (v_steps) AND a.ended_at IS NULL AND a.worker_id = p_worker AND a.state = 'granted' AND (a.step_id, a.fence) NOT IN (SELECT * FROM unnest(p_steps, p_fences)) RETURNING a.step_id, a.fence
+  ) SELECT array_agg(u.step_id), array_agg(u.fence) INTO v_steps, v_fences FROM u;
+  IF v_steps IS NOT NULL THEN RETURN QUERY SELECT * FROM give_back(p_worker, v_steps, v_fences, 'the answer to its lease was lost'); END IF;
+END $$;
+
 -- purpose: nothing of a step is in doubt any more: it becomes ready, or is cancelled when its run winds down
 -- transition: step unknown|reconciling -> ready|cancelled
 -- fenced by: the proof that the caller presents, and that no doubt is left
@@ -2745,6 +2903,14 @@ END $$;
 -- locks: none
 CREATE FUNCTION has_begun(p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT EXISTS (SELECT FROM attempt a WHERE a.step_id = p_step AND a.started_at IS NOT NULL)
+$$;
+
+-- purpose: the text of a kept header, as headers of dead letters are kept: [name, text]
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION header_of(p_headers jsonb, p_name text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT h->>1 FROM jsonb_array_elements(p_headers) h WHERE h->>0 = p_name LIMIT 1
 $$;
 
 -- purpose: keep a run from ending while what was just inserted into it is committed; refused when it has ended
@@ -2804,7 +2970,7 @@ BEGIN
   ), l AS (
     -- the capacity of each slot is exact: it is known from the indexes which child arrives where
     INSERT INTO barrier_slot (tenant_id, barrier_id, slot, remaining)
-    SELECT p.tenant_id, p.barrier_id, (i / 64) % 16, count(*) FROM p, generate_series(0, p.expected - 1) i WHERE coalesce(p.slots, 0) > 0 GROUP BY 1, 2, 3
+    SELECT p.tenant_id, p.barrier_id, slot_of(i), count(*) FROM p, generate_series(0, p.expected - 1) i WHERE coalesce(p.slots, 0) > 0 GROUP BY 1, 2, 3
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, 'BarrierCreated', 0, v_now, jsonb_strip_nulls(jsonb_build_object('barrier', p.barrier_id, 'step', p.step_id, 'fan', p.fan_id, 'node', p.node, 'kind', p.kind, 'rule', p.rule, 'need', p.need, 'expected', p.expected,
@@ -2866,12 +3032,12 @@ BEGIN
   RETURN v_version;
 END $$;
 
--- purpose: whether a worker takes on work: active, and heard of in the last half minute
+-- purpose: whether a worker takes on work: active, and heard of within the time that limits allow a silent one
 -- transition: none
 -- fenced by: nothing: presence is information
 -- locks: none
 CREATE FUNCTION is_alive(w worker) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT w.state = 'active' AND w.seen_at > clock() - interval '30 s'
+  SELECT w.state = 'active' AND w.seen_at > clock() - 30 * interval '1 s'
 $$;
 
 -- purpose: whether a failed step holds its branch: its fan-out's joins hold for failed branches, and one of them still waits
@@ -2989,59 +3155,46 @@ BEGIN
   FROM u;
 END $$;
 
--- purpose: a join was opened without branches in which a step had failed: what these branches still waited for never runs
--- transition: step pending -> skipped; barrier waiting -> cancelled
--- fenced by: the caller opened the join
--- locks: the caller holds the join; then the pending steps, then other joins over the same fan-out
-CREATE FUNCTION leave_out(b barrier, p_branches int[]) RETURNS aftermath[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_reason jsonb := jsonb_build_object('code', 'E-JOIN-24', 'what', 'the join was opened without its branch');
-  s step;
-  d record;
-  v_ready uuid[];
-  v_arrivals arrival[] := '{}';
-  v_after aftermath[] := '{}';
-BEGIN
-  FOR s IN SELECT x.* FROM step x WHERE x.fan_id = b.fan_id AND x.idx = ANY (p_branches) AND x.state = 'pending' ORDER BY x.step_id LOOP
-    PERFORM cancel_barriers(ARRAY(SELECT x.barrier_id FROM barrier x WHERE x.step_id = s.step_id AND x.kind = 'after' AND x.state = 'waiting'));
-    SELECT * INTO d FROM skip_step(s.step_id, v_reason, true);
-    v_arrivals := v_arrivals || ARRAY(SELECT a FROM unnest(d.o_arrivals) a WHERE a.barrier_id <> b.barrier_id);
-    v_after := v_after || d.o_after;
-  END LOOP;
-  SELECT v_after || x.o_after, x.o_ready INTO v_after, v_ready FROM arrive(v_arrivals, '{}') x;
-  PERFORM make_ready(v_ready);
-  RETURN v_after;
-END $$;
-
--- purpose: branches of a decided join wait for nobody's decision: what holds in them until someone reopens a failed step is let go
+-- purpose: let go what holds until someone reopens a failed step, once nobody waits for that any more: in the branches of a fan-out when no join over it holds, and (p_deep) in all that is inside them when none waits at all
 -- transition: barrier waiting -> cancelled; what it holds, and what a failed step could have chosen, pending -> skipped
--- fenced by: the outer join being decided
--- locks: barriers by id, then the steps they hold
-CREATE FUNCTION let_go(p_outer uuid, p_fans uuid[], p_reason jsonb, OUT o_n int, OUT o_arrivals arrival[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- fenced by: the joins over the fan-out being decided
+-- locks: barriers, the younger first, then the steps they hold
+CREATE FUNCTION let_go(p_outer barrier, p_fans uuid[], p_deep boolean, OUT o_n int, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_held uuid[] := ARRAY(SELECT x.barrier_id FROM step s, barrier x WHERE s.fan_id = ANY (p_fans) AND s.state = 'pending' AND x.step_id = s.step_id AND x.barrier_id <> p_outer
-    AND x.state = 'waiting' AND x.on_failed = 'hold' AND x.failed > 0);
-  v_choosers uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.fan_id = ANY (p_fans) AND s.state = 'failed' AND s.chooses IS NOT NULL);
-  b barrier;
-  s step;
+  v_over jsonb := jsonb_build_object('code', 'E-JOIN-23', 'what', 'the join was decided without it');
+  v_failed jsonb := jsonb_build_object('code', 'E-JOIN-24', 'what', 'a step before it failed, and nobody waits for that to be reopened');
+  v_own boolean;
+  x record;
+  v_target uuid;
   d record;
 BEGIN
   o_n := 0;
   o_arrivals := '{}';
   o_after := '{}';
-  FOR b IN SELECT x.* FROM barrier x WHERE x.barrier_id = ANY (v_held) AND x.state = 'waiting' ORDER BY x.barrier_id DESC FOR NO KEY UPDATE LOOP
-    PERFORM cancel_barriers(ARRAY[b.barrier_id]);
-    SELECT * INTO d FROM skip_step(b.step_id, p_reason, false);
+  o_skipped := '{}';
+  FOR x IN
+    SELECT b AS b, s.fan_id FROM step s, barrier b WHERE s.fan_id = ANY (p_fans) AND s.state = 'pending' AND b.step_id = s.step_id AND b.barrier_id <> p_outer.barrier_id
+      AND b.state = 'waiting' AND b.on_failed = 'hold' AND b.failed > 0 AND (p_deep OR b.kind = 'after') ORDER BY b.barrier_id DESC FOR NO KEY UPDATE OF b
+  LOOP
+    -- a branch whose own step failed has failed; one that an inner join held was left over
+    v_own := (x.b).kind = 'after' AND x.fan_id = p_outer.fan_id;
+    PERFORM cancel_barriers(ARRAY[(x.b).barrier_id]);
+    SELECT * INTO d FROM skip_step((x.b).step_id, CASE WHEN v_own THEN v_failed ELSE v_over END, v_own);
     o_n := o_n + 1;
     o_arrivals := o_arrivals || d.o_arrivals;
     o_after := o_after || d.o_after;
-    IF b.kind = 'gather' AND b.succeeded + b.failed + b.skipped >= b.expected THEN o_after := o_after || close_barrier(b); END IF;
+    o_skipped := o_skipped || d.o_skipped;
+    IF (x.b).kind = 'gather' AND (x.b).succeeded + (x.b).failed + (x.b).skipped >= (x.b).expected THEN o_after := o_after || close_barrier(x.b); END IF;
   END LOOP;
-  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_choosers) ORDER BY x.step_id LOOP
-    SELECT * INTO d FROM choose(s, NULL);
-    o_n := o_n + cardinality(d.o_arrivals);
-    o_arrivals := o_arrivals || d.o_arrivals;
-    o_after := o_after || d.o_after;
+  FOR x IN SELECT s.fan_id, s.chooses FROM step s WHERE s.fan_id = ANY (p_fans) AND s.state = 'failed' AND s.chooses IS NOT NULL ORDER BY s.step_id LOOP
+    v_own := x.fan_id = p_outer.fan_id;
+    FOREACH v_target IN ARRAY x.chooses LOOP
+      SELECT * INTO d FROM skip_step(v_target, CASE WHEN v_own THEN v_failed ELSE v_over END, v_own);
+      o_n := o_n + cardinality(d.o_skipped);
+      o_arrivals := o_arrivals || d.o_arrivals;
+      o_after := o_after || d.o_after;
+      o_skipped := o_skipped || d.o_skipped;
+    END LOOP;
   END LOOP;
 END $$;
 
@@ -3201,7 +3354,7 @@ DECLARE
   v_late uuid[];
 BEGIN
   WITH u AS (
-    UPDATE step s SET late_for = s.late_for || b.barrier_id WHERE s.step_id = ANY (p_done) AND b.barrier_id = ANY (s.feeds) RETURNING s.step_id
+    UPDATE step s SET late_for = s.late_for || b.barrier_id WHERE s.step_id = ANY (p_done) AND b.barrier_id = ANY (s.feeds) AND b.barrier_id <> ALL (coalesce(s.late_for, '{}')) RETURNING s.step_id
   ) SELECT array_agg(u.step_id) INTO v_late FROM u;
   UPDATE result r SET late = true WHERE r.step_id = ANY (v_late) AND NOT r.late;
 END $$;
@@ -3224,14 +3377,9 @@ CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int,
   ), k AS (
     SELECT b AS b FROM w JOIN barrier b ON b.barrier_id = w.barrier_id
     WHERE w.kind = 'gather' AND w.state = 'waiting' AND w.created_at < clock() - p_older AND EXISTS (SELECT FROM run r WHERE r.run_id = w.run_id AND r.state IN ('created', 'running'))
-  ), c AS (
-    SELECT (k.b).barrier_id, k.b, x.* FROM k, LATERAL (
-      SELECT coalesce(sum(s.ok), 0) AS ok, coalesce(sum(s.bad), 0) AS bad, coalesce(sum(s.skipped), 0) AS skipped, count(*) FILTER (WHERE s.remaining > 0) AS slots_left,
-        bool_or(s.remaining <> coalesce((SELECT l.remaining FROM barrier_slot l WHERE l.barrier_id = (k.b).barrier_id AND l.slot = s.slot), s.remaining)) AS wrong FROM slots_of(k.b) s) x
   )
   SELECT (SELECT w.barrier_id FROM w ORDER BY w.barrier_id DESC LIMIT 1), (SELECT count(*)::int FROM k),
-    ARRAY(SELECT c.barrier_id FROM c WHERE CASE WHEN (c.b).slots > 0 THEN c.wrong OR (c.b).slots_left <> c.slots_left OR (c.b).failed <> c.bad OR (c.b).skipped <> c.skipped
-      ELSE ((c.b).succeeded, (c.b).failed, (c.b).skipped) <> (c.ok, c.bad, c.skipped) END)
+    ARRAY(SELECT (k.b).barrier_id FROM k WHERE is_miscounted(k.b))
 $$;
 
 -- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, joins and the task
@@ -3303,7 +3451,7 @@ $$;
 -- purpose: an entry of the audit log for an act of somebody; called last in its transaction, since it holds the lane's lock until the end
 -- transition: none
 -- fenced by: the chain of hashes
--- locks: the lane of the tenant's audit log
+-- locks: nothing else; the audit chain last
 CREATE FUNCTION note_act(p_tenant uuid, p_actor text, p_action text, p_target text, p_detail jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, p_action, p_target, jsonb_strip_nulls(p_detail))
 $$;
@@ -3346,19 +3494,16 @@ $$;
 -- locks: the job, then the letters by id
 CREATE FUNCTION note_redriven(p_key text, p_tenant uuid, p_fence bigint, p_ids uuid[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_n int;
+  v_sent uuid[];
 BEGIN
   PERFORM FROM maintenance_job j WHERE j.kind = 'redrive' AND j.key = p_key AND j.tenant_id = p_tenant AND j.fence = p_fence AND j.state = 'running' FOR NO KEY UPDATE;
   IF NOT FOUND THEN RETURN NULL; END IF;
   PERFORM FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) ORDER BY d.dead_letter_id FOR NO KEY UPDATE;
   WITH u AS (
-    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.*
-  ), o AS (
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    SELECT u.partition, coalesce(u.tenant_id, p_tenant), substr(u.topic, 8), convert_from(u.key, 'UTF8'), u.headers->0->>1, convert_from(u.value, 'UTF8') FROM u WHERE u.topic LIKE 'outbox:%' ORDER BY u."offset"
-  )
-  SELECT count(*)::int INTO v_n FROM u;
-  RETURN v_n;
+    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.dead_letter_id
+  ) SELECT coalesce(array_agg(u.dead_letter_id), '{}') INTO v_sent FROM u;
+  PERFORM put_back(v_sent, p_tenant);
+  RETURN cardinality(v_sent);
 END $$;
 
 -- purpose: content has left the store; who began to upload the same before this moment has to put it again
@@ -3372,7 +3517,7 @@ $$;
 -- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of eight lanes: submitters don't wait for each other's commits
 -- transition: none
 -- fenced by: the chain of hashes of the lane
--- locks: a lane of each tenant's audit log, tenants in order
+-- locks: nothing else, tenants in order; the audit chain last
 CREATE FUNCTION note_submissions(p_tasks uuid[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   INSERT INTO audit (tenant_id, lane, actor, action, target, detail)
   SELECT t.tenant_id, pg_backend_pid() % 8 + 1, t.submitted_by, 'task.submit', CASE count(*) WHEN 1 THEN min(t.task_id::text) ELSE count(*) || ' tasks' END,
@@ -3402,8 +3547,8 @@ END $$;
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones)
-CREATE FUNCTION offer_ready(p_window int, p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the advisory lock on putting aside, shared with other offers; then ready rows (skipping locked ones): it never waits for a row
+CREATE FUNCTION offer_ready(p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   q text;
@@ -3412,6 +3557,8 @@ DECLARE
   v_again uuid[];
   v_parked uuid[];
 BEGIN
+  -- whoever makes work leasable (a resume, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('put aside', 0));
   FOR q IN
     WITH RECURSIVE w(queue) AS (
       (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL ORDER BY r.queue LIMIT 1)
@@ -3419,8 +3566,8 @@ BEGIN
       SELECT (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL AND r.queue > w.queue ORDER BY r.queue LIMIT 1) FROM w WHERE w.queue IS NOT NULL
     ) SELECT w.queue FROM w WHERE w.queue IS NOT NULL
   LOOP
-    v_room := p_window - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT p_window) x);
-    CONTINUE WHEN v_room < least(p_window / 10, 50);
+    v_room := 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT 5000) x);
+    CONTINUE WHEN v_room < 50;
     v_ids := v_ids || (SELECT array_agg(x.step_id) FROM (SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at IS NULL ORDER BY r.priority DESC, r.since LIMIT least(v_room, p_batch) FOR UPDATE SKIP LOCKED) x);
   END LOOP;
   FOR q IN
@@ -3621,13 +3768,14 @@ CREATE FUNCTION op_to_undo(p_step uuid, p_fence bigint) RETURNS TABLE (operation
 $$;
 
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
--- transition: barrier waiting -> released; the step it holds pending -> ready; what the held branches still waited for pending -> skipped
+-- transition: barrier waiting -> released; the step it holds pending -> ready
 -- fenced by: the release row's primary key
--- locks: the barrier, then the held steps, then the fan-out, the run
+-- locks: the barrier, then pending steps of branches that stand still, the held step, the fan-out, the run; the audit chain last
 CREATE FUNCTION open_barrier(p_tenant uuid, p_barrier uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
   v_unsettled int;
+  v_all boolean;
   v_held int[];
   v_ready uuid;
   v_after aftermath[];
@@ -3637,21 +3785,23 @@ BEGIN
   IF b.state <> 'waiting' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 the barrier is %s', b.state); END IF;
   IF b.on_failed <> 'hold' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-JOIN-22 the barrier waits for no decision: its failed children don''t hold it'; END IF;
   v_unsettled := b.expected - b.succeeded - b.failed - b.skipped;
-  -- branches in which a step before the joined one has failed
+  -- branches that stand still since a step before the joined one has failed
   v_held := ARRAY(SELECT DISTINCT s.idx FROM step s WHERE s.fan_id = b.fan_id AND s.state = 'failed' AND p_barrier <> ALL (coalesce(s.feeds, '{}'))
-    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')));
+    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND (x.state IN ('ready', 'leased', 'running', 'retry_wait', 'waiting', 'unknown', 'reconciling')
+      OR (p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')))));
   IF v_unsettled > cardinality(v_held) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 %s of %s children have not settled: only failed ones can be left out', v_unsettled - cardinality(v_held), b.expected);
   END IF;
-  IF v_unsettled > 0 THEN
-    UPDATE barrier x SET failed = x.failed + v_unsettled WHERE x.barrier_id = p_barrier RETURNING * INTO b;
-  END IF;
+  v_all := v_unsettled = 0;
+  -- it opens with these as failed, whatever becomes of them; its row goes on counting what settles
+  b.failed := b.failed + v_unsettled;
+  UPDATE step s SET failed_for = coalesce(s.failed_for, '{}') || jsonb_build_object(p_barrier, (SELECT error_of(x.step_id) FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND x.state = 'failed' ORDER BY x.updated_at LIMIT 1))
+  WHERE s.fan_id = b.fan_id AND s.idx = ANY (v_held) AND p_barrier = ANY (s.feeds) AND s.replaced_by IS NULL AND s.state = 'pending';
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
-  IF v_unsettled > 0 THEN v_after := v_after || leave_out(b, v_held); END IF;
-  v_after := v_after || close_barrier(b);
+  -- what these branches still wait for is let go by the sweep, once no join that holds waits for them
+  IF v_all THEN v_after := v_after || close_barrier(b); END IF;
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
-  -- last: an entry holds the audit log until the end, and nobody may wait for a run behind it
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   RETURN true;
 END $$;
@@ -3672,7 +3822,7 @@ END $$;
 -- purpose: a session of a person; only hashes of what opens it are kept; null for a person who is disabled; sessions that ended long ago go
 -- transition: none
 -- fenced by: the unique key of the token's hash
--- locks: the person, sessions that go, then the audit log
+-- locks: the person, sessions that go; the audit chain last
 CREATE FUNCTION open_session(p_tenant uuid, p_person uuid, p_kind text, p_hash bytea, p_csrf bytea, p_seconds int, p_idle_seconds int, p_by text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text;
@@ -3746,7 +3896,7 @@ END $$;
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
 -- transition: none (paused_at is a flag)
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones), then the run
+-- locks: for a resume the advisory lock on putting aside and ready rows (skipping locked ones); then the run; the audit chain last
 CREATE FUNCTION pause_task(p_tenant uuid, p_task uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -3755,6 +3905,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
   -- what could not be leased while it was paused is offered anew at once; before the run is locked, since a lease takes both the other way round
   IF NOT p_paused THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0));
     UPDATE ready y SET offered_at = NULL WHERE y.step_id = ANY (ARRAY(SELECT y.step_id FROM ready y WHERE y.step_id = ANY (ARRAY(
       SELECT s.step_id FROM step s WHERE s.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND s.state = 'ready')) FOR UPDATE SKIP LOCKED));
   END IF;
@@ -3774,7 +3925,7 @@ END $$;
 -- purpose: hold the deliveries of a webhook, or let them go again, also after it failed; false when there is none
 -- transition: webhook active -> paused, paused|failed -> active; its deliveries are held, or due at once
 -- fenced by: nothing
--- locks: the webhook, its deliveries, then the audit log
+-- locks: the webhook, its deliveries; the audit chain last
 CREATE FUNCTION pause_webhook(p_tenant uuid, p_webhook uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_was text;
@@ -3792,7 +3943,7 @@ END $$;
 -- purpose: pin a version, which retention and deletion then leave alone, or let it go
 -- transition: none (pinned_at is a flag)
 -- fenced by: the version being available
--- locks: the version, then the audit log
+-- locks: the version; the audit chain last
 CREATE FUNCTION pin_artifact(p_tenant uuid, p_version uuid, p_pinned boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -3850,14 +4001,14 @@ END $$;
 -- locks: only new rows
 CREATE FUNCTION post(p_messages jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, causation_id, body)
-  SELECT (hashtextextended(x.key, 0) & 7)::smallint, x.tenant_id, x.topic, x.key, x.type, x.correlation_id, x.causation_id, x.body
+  SELECT outbox_partition_for(x.key), x.tenant_id, x.topic, x.key, x.type, x.correlation_id, x.causation_id, x.body
   FROM jsonb_to_recordset(p_messages) AS x(tenant_id uuid, topic text, key text, type text, correlation_id text, causation_id text, body text)
 $$;
 
 -- purpose: a person wants the outside system to be asked now, not at the next due time
 -- transition: none
 -- fenced by: nothing; a probe is a lease as any other
--- locks: the step, then the audit log
+-- locks: the step; the audit chain last
 CREATE FUNCTION probe_operation(p_tenant uuid, p_operation uuid, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   s step;
@@ -3874,12 +4025,47 @@ BEGIN
   RETURN o.state;
 END $$;
 
+-- purpose: set aside for a while, longer each time, one item of upkeep that the database refuses, so that no batch meets it meanwhile
+-- transition: none
+-- fenced by: nothing
+-- locks: the row in set_aside
+CREATE FUNCTION put_aside(p_kind text, p_target uuid, p_code text, p_why text) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_tries int;
+BEGIN
+  INSERT INTO set_aside AS x (tenant_id, kind, target_id, run_id, code, why, tries, since, retry_at)
+  SELECT o.tenant_id, p_kind, p_target, o.run_id, p_code, left(p_why, 1000), 1, v_now, v_now + interval '30 s' FROM (
+    SELECT s.tenant_id, s.run_id FROM step s WHERE p_kind IN ('lease', 'expansion') AND s.step_id = p_target
+    UNION ALL SELECT t.tenant_id, t.run_id FROM timer t WHERE p_kind = 'timer' AND t.timer_id = p_target
+    UNION ALL SELECT b.tenant_id, b.run_id FROM barrier b WHERE p_kind = 'barrier' AND b.barrier_id = p_target
+    UNION ALL SELECT r.tenant_id, r.run_id FROM run r WHERE p_kind = 'run' AND r.run_id = p_target
+    UNION ALL SELECT a.tenant_id, a.run_id FROM attempt a WHERE p_kind = 'lease' AND a.step_id = p_target) o LIMIT 1
+  ON CONFLICT (target_id, kind, tenant_id) DO UPDATE SET code = excluded.code, why = excluded.why, tries = least(x.tries + 1, 1000), retry_at = v_now + least(interval '30 s' * 2 ^ least(x.tries, 10), interval '1 h')
+  RETURNING x.tries INTO v_tries;
+  -- what was not set aside again has gone well since, or is gone
+  DELETE FROM set_aside x WHERE x.retry_at < v_now - interval '1 day';
+  RETURN coalesce(v_tries, 0);
+END $$;
+
+-- purpose: what the relay had parked goes back into the outbox as the message that it was: to its readers it is the same one, in its place among its run's events
+-- transition: none
+-- fenced by: the caller has claimed the letters
+-- locks: only new rows
+CREATE FUNCTION put_back(p_ids uuid[], p_tenant uuid) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO outbox (part, tenant_id, message_id, topic, key, type, correlation_id, causation_id, sequence, at, body)
+  SELECT d.partition, coalesce(d.tenant_id, p_tenant), coalesce(header_of(d.headers, 'ce_id')::uuid, uuidv7()), substr(d.topic, 8), convert_from(d.key, 'UTF8'), header_of(d.headers, 'ce_type'),
+         header_of(d.headers, 'ce_correlationid'), header_of(d.headers, 'ce_causationid'), header_of(d.headers, 'ce_sequence')::bigint, coalesce(header_of(d.headers, 'ce_time')::timestamptz, clock()), convert_from(d.value, 'UTF8')
+  FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) AND d.topic LIKE 'outbox:%' ORDER BY d."offset"
+$$;
+
 -- purpose: store values too large for a row, named by their content; storing the same twice is one row
 -- transition: none
 -- fenced by: nothing: a blob means nothing until a fenced row names it
 -- locks: only new rows, in name order
 CREATE FUNCTION put_blobs(p_tenants uuid[], p_sha256 bytea[], p_sizes int[], p_bodies bytea[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  INSERT INTO blob (tenant_id, sha256, size, body) SELECT x.t, x.h, x.s, x.b FROM unnest(p_tenants, p_sha256, p_sizes, p_bodies) x(t, h, s, b) ORDER BY x.h
+  -- each once: a batch may bring the same value several times, and a row can't be met twice by one ON CONFLICT
+  INSERT INTO blob (tenant_id, sha256, size, body) SELECT DISTINCT ON (x.h, x.t) x.t, x.h, x.s, x.b FROM unnest(p_tenants, p_sha256, p_sizes, p_bodies) x(t, h, s, b) ORDER BY x.h, x.t
   -- stored again: it is about to be named again, so it must not be removed as unused now
   ON CONFLICT (sha256, tenant_id) DO UPDATE SET created_at = clock() WHERE blob.created_at < clock() - interval '1 hour'
 $$;
@@ -3887,7 +4073,7 @@ $$;
 -- purpose: put a person into a team, or take them out; false when there is no such person
 -- transition: none
 -- fenced by: the primary key
--- locks: the row of the member, then the audit log
+-- locks: the row of the member; the audit chain last
 CREATE FUNCTION put_in_team(p_tenant uuid, p_team text, p_name text, p_in boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_person uuid := (SELECT p.person_id FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name);
@@ -3902,7 +4088,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window of 5,000 is not full
+-- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window is not full
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -3929,11 +4115,11 @@ CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb
   SELECT r.body, b.body, r.blob FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
 $$;
 
--- purpose: take back leases that expired, by the database's clock; a loss counts when the step had begun
+-- purpose: take back leases that expired, by the database's clock, or (p_only) one of them; a loss counts when the step had begun
 -- transition: step leased|running|reconciling -> ready, failed when its attempts are used up, or unknown when it had sent something; attempt -> lost
 -- fenced by: the attempt's expiry, checked again under the step's lock
 -- locks: steps by id (skipping locked ones), then slots, barriers, held steps, runs, tasks
-CREATE FUNCTION reap(p_limit int) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION reap(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   v_ids uuid[];
@@ -3942,6 +4128,7 @@ DECLARE
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
   v_now timestamptz := clock();
+  v_aside uuid[] := aside('lease');
   s step;
   t attempt;
   v_final boolean;
@@ -3949,7 +4136,11 @@ DECLARE
   v_worst int[];
   v_x record;
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
+  IF p_only IS NULL THEN
+    SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now AND a.step_id <> ALL (v_aside) ORDER BY a.lease_until LIMIT p_limit) x;
+  ELSE
+    v_ids := ARRAY[p_only];
+  END IF;
   IF v_ids IS NULL THEN RETURN; END IF;
   -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
   SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (
@@ -4019,7 +4210,7 @@ DECLARE
   x record;
 BEGIN
   IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = p_run AND r.ended_at IS NULL) THEN RETURN; END IF;
-  IF p_apply THEN PERFORM FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait', 'waiting') ORDER BY s.step_id FOR NO KEY UPDATE; END IF;
+  IF p_apply THEN PERFORM FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait', 'waiting', 'unknown') ORDER BY s.step_id FOR NO KEY UPDATE; END IF;
   FOR x IN SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = 'ready' AND NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) ORDER BY s.step_id LOOP
     v_ready := v_ready || x.step_id;
     RETURN QUERY SELECT 'ready', x.step_id, 'a ready step that no worker can find';
@@ -4063,7 +4254,7 @@ END $$;
 -- purpose: set a waiting join's counts to what its branches say, after a counter was damaged from outside; then decide it, as an arrival would have
 -- transition: those of decide_barrier
 -- fenced by: the join's state; what has settled is counted under the locks that every arrival takes
--- locks: slots, the barrier, then those of any arrival
+-- locks: slots, the barrier, then those of any arrival; the audit chain last
 CREATE FUNCTION recount_barrier(p_barrier uuid) RETURNS jsonb LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
@@ -4135,13 +4326,15 @@ END $$;
 CREATE FUNCTION relay_park(p_id bigint, p_code text, p_reason text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH d AS (DELETE FROM outbox o WHERE o.id = p_id RETURNING o.*)
   INSERT INTO dead_letter (tenant_id, topic, partition, "offset", key, value, headers, code, reason)
-  SELECT d.tenant_id, 'outbox:' || d.topic, d.part, d.id, convert_to(d.key, 'UTF8'), convert_to(d.body, 'UTF8'), jsonb_build_array(jsonb_build_array('ce_type', d.type)), p_code, p_reason FROM d
+  SELECT d.tenant_id, 'outbox:' || d.topic, d.part, d.id, convert_to(d.key, 'UTF8'), convert_to(d.body, 'UTF8'), (SELECT jsonb_agg(jsonb_build_array(h.name, h.text) ORDER BY h.n) FROM (VALUES
+           (1, 'ce_id', d.message_id::text), (2, 'ce_type', d.type), (3, 'ce_time', to_char(d.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')),
+           (4, 'ce_correlationid', d.correlation_id), (5, 'ce_causationid', d.causation_id), (6, 'ce_sequence', d.sequence::text)) h(n, name, text) WHERE h.text IS NOT NULL), p_code, p_reason FROM d
   RETURNING true
 $$;
 
 -- purpose: the next messages of a relay's partitions: all visible rows by id, no cursor, so that none is ever skipped
 -- transition: none
--- fenced by: the partition's owner and fence
+-- fenced by: the partition's owner; not its fence, since what is sent twice is harmless: relay_sent compares that before anything is deleted
 -- locks: none
 CREATE FUNCTION relay_read(p_relay uuid, p_parts int[], p_limit int) RETURNS TABLE (id bigint, part int, tenant_id uuid, message_id uuid, topic text, key text, type text, correlation_id text, causation_id text, sequence bigint, at timestamptz, body text)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
@@ -4177,7 +4370,7 @@ DECLARE
 BEGIN
   INSERT INTO relay AS r (relay_id, name, seen_at) VALUES (p_relay, p_name, v_now) ON CONFLICT (relay_id) DO UPDATE SET seen_at = v_now;
   DELETE FROM relay r WHERE r.seen_at < v_now - p_ttl_ms * interval '2 ms';
-  v_share := ceil(8.0 / greatest((SELECT count(*) FROM relay), 1));
+  v_share := ceil(8::numeric / greatest((SELECT count(*) FROM relay), 1));
   UPDATE outbox_partition p SET lease_until = v_now + p_ttl_ms * interval '1 ms'
   WHERE p.part IN (SELECT x.part FROM outbox_partition x WHERE x.owner = p_relay AND x.lease_until >= v_now ORDER BY x.part LIMIT v_share FOR NO KEY UPDATE SKIP LOCKED);
   UPDATE outbox_partition p SET owner = NULL WHERE p.part IN (SELECT x.part FROM outbox_partition x WHERE x.owner = p_relay ORDER BY x.part OFFSET v_share FOR NO KEY UPDATE SKIP LOCKED);
@@ -4348,7 +4541,7 @@ END $$;
 -- purpose: remove a webhook with its deliveries; the audit log keeps that it was there; false when there is none
 -- transition: none
 -- fenced by: nothing
--- locks: the webhook, its deliveries, then the audit log
+-- locks: the webhook, its deliveries; the audit chain last
 CREATE FUNCTION remove_webhook(p_tenant uuid, p_webhook uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_url text;
@@ -4417,14 +4610,16 @@ END $$;
 -- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input (for a child its item, for any other step the arguments that it names)
 -- transition: step failed -> ready
 -- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
--- locks: steps by id, then the joins over their fan-outs and the barriers they feed, by id
+-- locks: steps by id, then the joins over their fan-outs and the barriers they feed, the younger first; the audit chain last
 CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_open uuid[];
   v_done uuid[];
 BEGIN
-  v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds ORDER BY s.step_id FOR NO KEY UPDATE);
+  v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds
+    -- a slot takes nothing back; beside a join that holds nothing counts in slots
+    AND NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.slots > 0) ORDER BY s.step_id FOR NO KEY UPDATE);
   -- a join that is decided at this moment is decided with these steps as failed
   PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   v_now := clock();
@@ -4433,14 +4628,18 @@ BEGIN
       input = CASE WHEN p_input IS NULL THEN s.input WHEN s.node = (SELECT f.node FROM step f WHERE f.step_id = s.fan_id) THEN p_input
         -- its arguments come from other steps: what is given goes before them
         ELSE jsonb_build_object('$given', coalesce(s.input->'$given', s.input, '{}') || p_input, 'input', CASE WHEN s.input ? '$given' THEN s.input->'input' ELSE s.input END) END,
-      input_blob = CASE WHEN p_input IS NULL THEN s.input_blob END, expires_at = v_now + s.total_ms * interval '1 ms'
+      input_blob = CASE WHEN p_input IS NULL THEN s.input_blob END, expires_at = v_now + s.total_ms * interval '1 ms',
+      -- joins that opened with it as failed: their Results have it so for good, with this error
+      failed_for = nullif(coalesce(s.failed_for, '{}') || coalesce((SELECT jsonb_object_agg(b.barrier_id, coalesce(error_of(s.step_id), 'null')) FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.kind = 'gather' AND b.state = 'released'
+        AND b.barrier_id <> ALL (coalesce(s.late_for, '{}')) AND NOT coalesce(s.failed_for ? b.barrier_id::text, false)), '{}'), '{}')
     WHERE s.step_id = ANY (v_open) AND s.state = 'failed' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id) AND is_held(s)
     RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds, s.max_attempts
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
     SELECT u.tenant_id, u.run_id, u.step_id, 'StepReopened', u.version, v_now, p_actor, jsonb_build_object('reason', p_reason, 'edited', p_input IS NOT NULL, 'max_attempts', u.max_attempts) FROM u
   ), b AS (
-    UPDATE barrier b SET failed = b.failed - x.n FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f AND b.on_failed = 'hold' AND b.state = 'waiting'
+    -- at each of them, decided or not, it will arrive once more
+    UPDATE barrier b SET failed = b.failed - x.n, closed = false FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   IF v_done IS NULL THEN RETURN; END IF;
@@ -4452,7 +4651,7 @@ END $$;
 -- purpose: somebody asks for a job in bulk; asking again with the same key is the same job
 -- transition: maintenance job: born due
 -- fenced by: the primary key
--- locks: only new rows
+-- locks: only new rows; the audit chain last
 CREATE FUNCTION request_maintenance(p_tenant uuid, p_kind text, p_key text, p_request jsonb, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   INSERT INTO maintenance_job (kind, key, tenant_id, request) VALUES (p_kind, p_key, p_tenant, p_request) ON CONFLICT DO NOTHING;
@@ -4464,7 +4663,7 @@ END $$;
 -- purpose: send a delivery again, whether it was sent, given up, or waits for its next try; false when there is none
 -- transition: webhook delivery sent|failed|due -> due
 -- fenced by: the fence rises, so that a try that is under way decides nothing any more
--- locks: the delivery, then the audit log
+-- locks: the delivery; the audit chain last
 CREATE FUNCTION resend_delivery(p_tenant uuid, p_delivery uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d webhook_delivery;
@@ -4480,26 +4679,27 @@ END $$;
 -- transition: none
 -- fenced by: the joining step's fence
 -- locks: none
-CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid, p_node text) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
+CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT b.expected, r.included, r.failed, r.skipped FROM step j, gather_of(j, p_fan) b, barrier_release r
   WHERE j.step_id = p_step AND j.fence = p_fence AND r.barrier_id = b.barrier_id AND r.tenant_id = b.tenant_id
 $$;
 
--- purpose: the children that a join reads, in order of their index, a page at a time; what settled after it had opened is `late` for good
+-- purpose: the children that a join reads, in order of their index, a page at a time; what settled after it had opened is `late` for good, what it opened with as failed stays so when it is reopened
 -- transition: none
 -- fenced by: the joining step's fence: reading is granted to the holder
 -- locks: none
 CREATE FUNCTION results_page(p_step uuid, p_fence bigint, p_fan uuid, p_node text, p_after int, p_limit int) RETURNS TABLE (idx int, state text, body jsonb, blob bytea, error jsonb)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT c.idx, CASE WHEN c.late THEN 'late' WHEN c.spoiled THEN 'failed' ELSE c.state END, CASE WHEN NOT c.late THEN x.body END, CASE WHEN NOT c.late THEN x.blob END,
-         CASE WHEN c.late THEN NULL
+  SELECT c.idx, CASE WHEN c.was_failed IS NOT NULL THEN 'failed' WHEN c.late THEN 'late' WHEN c.spoiled THEN 'failed' ELSE c.state END, CASE WHEN NOT c.late AND c.was_failed IS NULL THEN x.body END, CASE WHEN NOT c.late AND c.was_failed IS NULL THEN x.blob END,
+         CASE WHEN c.was_failed IS NOT NULL THEN nullif(c.was_failed, 'null')
+              WHEN c.late THEN NULL
               WHEN c.state = 'failed' THEN error_of(c.step_id)
               -- it never ran since something before it in its branch failed: that one's error, or that of an inner join
               WHEN c.spoiled THEN coalesce((SELECT error_of(s.step_id) FROM step s WHERE s.fan_id = p_fan AND s.idx = c.idx AND s.tenant_id = c.tenant_id AND s.state = 'failed' ORDER BY s.updated_at LIMIT 1),
                 jsonb_build_object('code', 'E-JOIN-20', 'what', 'a step before it in its branch failed')) END
   FROM step j
-  JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late FROM step s, gather_of(j, p_fan) b
+  JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late, s.failed_for -> b.barrier_id::text AS was_failed FROM step s, gather_of(j, p_fan) b
                 WHERE s.fan_id = p_fan AND s.idx > p_after AND s.tenant_id = j.tenant_id AND s.kind = 'step' AND s.replaced_by IS NULL AND coalesce(s.answers, s.node) = p_node ORDER BY s.idx LIMIT p_limit) c ON true
   -- the limit keeps this one index probe a row: joined freely, all results of the database were read for each page
   LEFT JOIN LATERAL (SELECT r.body, r.blob FROM result r WHERE r.step_id = c.step_id AND r.tenant_id = c.tenant_id LIMIT 1) x ON true
@@ -4536,7 +4736,7 @@ END $$;
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task, then only new rows: nobody else knows the run yet
+-- locks: the task, then only new rows: nobody else knows the run yet; the audit chain last
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -4546,7 +4746,7 @@ DECLARE
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
-  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-TASK-07 a task that is %s is not retried', t.state); END IF;
+  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = CASE WHEN t.ended_at IS NULL THEN format('E-TASK-07 a task that is %s is not retried', t.state) ELSE 'E-TASK-09 a completed task is not retried' END; END IF;
   IF t.payload_removed_at IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the input and the results of this task were removed', DETAIL = 'They are kept for a limited time after the end of a task.', HINT = 'submit it anew';
   END IF;
@@ -4565,7 +4765,7 @@ END $$;
 -- purpose: end a key; revoking it again changes nothing; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_key(p_tenant uuid, p_key uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text;
@@ -4581,7 +4781,7 @@ END $$;
 -- purpose: end a signing key: commands that it signs are parked from now on; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_signing_key(p_tenant uuid, p_key text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   UPDATE signing_key k SET revoked_at = clock() WHERE k.key_id = p_key AND k.tenant_id = p_tenant AND k.revoked_at IS NULL;
@@ -4623,7 +4823,7 @@ END $$;
 -- purpose: give a person a role and rights beside it; only one whose present role the caller outranks: done, missing, or beyond
 -- transition: none
 -- fenced by: the roles that the caller may touch, compared under the person's lock
--- locks: the person, then the audit log
+-- locks: the person; the audit chain last
 CREATE FUNCTION set_role(p_tenant uuid, p_name text, p_role text, p_rights text[], p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   x person;
@@ -4704,9 +4904,9 @@ END $$;
 -- locks: none
 CREATE FUNCTION slots_of(b barrier) RETURNS TABLE (slot int, ok int, bad int, skipped int, remaining int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT c.slot, coalesce(x.ok, 0), coalesce(x.bad, 0), coalesce(x.skipped, 0), c.capacity - coalesce(x.ok + x.bad + x.skipped, 0)
-  FROM (SELECT (i / 64) % 16 AS slot, count(*)::int AS capacity FROM generate_series(0, b.expected - 1) i GROUP BY 1) c
+  FROM (SELECT slot_of(i) AS slot, count(*)::int AS capacity FROM generate_series(0, b.expected - 1) i GROUP BY 1) c
   LEFT JOIN (
-    SELECT (s.idx / 64) % 16 AS slot, (count(*) FILTER (WHERE s.state = 'succeeded'))::int AS ok,
+    SELECT slot_of(s.idx) AS slot, (count(*) FILTER (WHERE s.state = 'succeeded'))::int AS ok,
       (count(*) FILTER (WHERE s.state = 'failed' OR (s.state = 'skipped' AND s.spoiled)))::int AS bad,
       (count(*) FILTER (WHERE s.state = 'cancelled' OR (s.state = 'skipped' AND NOT s.spoiled)))::int AS skipped
     FROM step s WHERE s.fan_id = b.fan_id AND b.barrier_id = ANY (s.feeds) AND s.replaced_by IS NULL GROUP BY 1
@@ -4787,7 +4987,7 @@ $$;
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
 -- transition: births: task accepted, run created, steps, barriers
 -- fenced by: unique keys of task (tenant, idempotency_key) and inbox (message, consumer, tenant)
--- locks: only new rows, tasks in key order; last a lane of each tenant's audit log
+-- locks: only new rows, tasks in key order; the audit chain last
 CREATE FUNCTION submit(p_tasks jsonb, p_steps jsonb, p_barriers jsonb) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
@@ -4848,9 +5048,9 @@ BEGIN
     ORDER BY x.ord;
 END $$;
 
--- purpose: after a join was decided: with rest=cancel cancel the branches that have not started, those that run may finish, late; let go what held for a reopening
+-- purpose: after a join was decided: once no join over its fan-out waits and none says rest=finish, cancel the branches that have not started (those that run may finish, late); once none that holds waits, let go what held for a reopening
 -- transition: step ready|retry_wait -> cancelled, fan-out waiting -> cancelled before its first branch; what only these could have started -> skipped
--- fenced by: the barrier being decided
+-- fenced by: the joins over the fan-out being decided, which none of them takes back
 -- locks: an advisory lock on the barrier's sweep; steps that hold nothing, by id (skipping locked ones), then slots, barriers and held steps as any arrival
 CREATE FUNCTION sweep_barrier(p_barrier uuid, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -4859,18 +5059,26 @@ DECLARE
   b barrier;
   s step;
   d record;
+  v_over boolean;
+  v_holding boolean;
   v_fans uuid[];
   v_ids uuid[] := '{}';
+  v_done uuid[] := '{}';
   v_n int;
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_barrier::text, 0)) THEN RETURN 0; END IF;
-  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.kind = 'gather' AND x.state <> 'waiting' AND NOT x.closed;
+  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.kind = 'gather' AND x.state <> 'waiting' AND (NOT x.closed OR x.sweep_at IS NOT NULL);
   IF NOT FOUND THEN RETURN 0; END IF;
-  WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
-  -- pending steps follow from those before them, in the lock order of any arrival
-  IF b.rest = 'cancel' THEN v_ids := cancel_pending(v_fans, p_limit, v_reason); END IF;
+  -- a branch that one join did without may be what another one waits for
+  SELECT bool_and(x.state <> 'waiting' AND x.rest <> 'finish'), bool_or(x.state = 'waiting' AND x.on_failed = 'hold') INTO v_over, v_holding FROM barrier x WHERE x.fan_id = b.fan_id AND x.step_id IS NOT NULL;
+  v_fans := ARRAY[b.fan_id];
+  IF v_over THEN
+    WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
+    -- pending steps follow from those before them, in the lock order of any arrival
+    v_ids := cancel_pending(v_fans, p_limit, v_reason);
+  END IF;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) ORDER BY x.step_id LOOP
     IF s.counts THEN v_after := v_after || ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath; END IF;
     SELECT * INTO d FROM follow(s, 'skipped', v_reason);
@@ -4878,12 +5086,16 @@ BEGIN
     v_after := v_after || d.o_after;
   END LOOP;
   v_n := cardinality(v_ids);
-  IF v_n = 0 AND EXISTS (SELECT FROM barrier x WHERE x.fan_id = ANY (v_fans) AND x.on_failed = 'hold') THEN
-    SELECT x.o_n, x.o_arrivals, x.o_after INTO v_n, v_arrivals, v_after FROM let_go(p_barrier, v_fans, v_reason) x;
+  IF v_n = 0 AND NOT v_holding AND EXISTS (SELECT FROM barrier x WHERE x.fan_id = ANY (v_fans) AND x.on_failed = 'hold') THEN
+    SELECT x.o_n, x.o_arrivals, x.o_after, x.o_skipped INTO v_n, v_arrivals, v_after, v_done FROM let_go(b, v_fans, v_over) x;
   END IF;
-  PERFORM spread(v_arrivals, '{}', v_after);
-  -- what is left runs: the look at a large fan-out takes a tenth of the time at most
-  IF v_n = 0 THEN UPDATE barrier x SET sweep_at = clock() + least(greatest((clock_timestamp() - v_began) * 10, interval '100 ms'), interval '2 s') WHERE x.barrier_id = p_barrier; END IF;
+  PERFORM spread(v_arrivals, v_done, v_after);
+  IF v_n = 0 THEN
+    -- what is left runs, or another join waits for it: the look at a large fan-out takes a tenth of the time at most
+    UPDATE barrier x SET sweep_at = CASE WHEN NOT x.closed OR EXISTS (SELECT FROM barrier o WHERE o.fan_id = x.fan_id AND NOT o.closed)
+      THEN clock() + CASE WHEN v_over THEN least(greatest((clock_timestamp() - v_began) * 10, interval '100 ms'), interval '2 s') ELSE interval '2 s' END END
+    WHERE x.barrier_id = p_barrier AND (NOT x.closed OR x.sweep_at IS NOT NULL);
+  END IF;
   RETURN v_n;
 END $$;
 
@@ -4902,7 +5114,7 @@ DECLARE
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_run::text, 0)) THEN RETURN 'taken'; END IF;
   SELECT * INTO r FROM run x WHERE x.run_id = p_run AND x.state = 'cancelling';
-  IF NOT FOUND THEN RETURN 'ended'; END IF;
+  IF NOT FOUND THEN RETURN 'gone'; END IF;
   IF r.updated_at + p_grace_ms * interval '1 ms' < clock() THEN v_idle := v_idle || v_held; END IF;
   -- once through all steps, so many at a time
   SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state = ANY (v_idle)) INTO v_seen, v_ids
@@ -4929,7 +5141,7 @@ END $$;
 -- purpose: a batch from the commands topic in one transaction: tasks, the answers to their submitters, and what was parked
 -- transition: those of submit
 -- fenced by: those of submit: a message that comes again gives the same task, and the same answer once more
--- locks: only new rows, tasks in key order
+-- locks: only new rows, tasks in key order; the audit chain last
 CREATE FUNCTION take_in(p_tasks jsonb, p_steps jsonb, p_barriers jsonb, p_asked jsonb, p_conflict jsonb, p_replies jsonb, p_letters jsonb)
 RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
@@ -4941,7 +5153,7 @@ BEGIN
       SELECT * FROM submit(p_tasks, p_steps, p_barriers)
     ), o AS (
       INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, causation_id, body)
-      SELECT (hashtextextended(x.key, 0) & 7)::smallint, x.tenant_id, x.topic, x.key, CASE s.outcome WHEN 'conflict' THEN 'TaskRejected' ELSE 'TaskAccepted' END, x.correlation_id, x.causation_id,
+      SELECT outbox_partition_for(x.key), x.tenant_id, x.topic, x.key, CASE s.outcome WHEN 'conflict' THEN 'TaskRejected' ELSE 'TaskAccepted' END, x.correlation_id, x.causation_id,
              (CASE s.outcome WHEN 'conflict' THEN p_conflict ELSE jsonb_build_object('task_id', s.task_id, 'run_id', s.run_id, 'state', s.state, 'duplicate', s.outcome = 'duplicate') END)::text
       FROM s JOIN jsonb_to_recordset(p_asked) AS x(ord int, tenant_id uuid, topic text, key text, correlation_id text, causation_id text) ON x.ord = s.ord
     )
@@ -4960,7 +5172,7 @@ $$;
 -- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
 -- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
 -- fenced by: the operation being unknown
--- locks: the step, the operation, then the run (shared), then the audit log
+-- locks: the step, the operation, then the run (shared); the audit chain last
 CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -5086,29 +5298,31 @@ END $$;
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], deliveries boolean) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], deliveries boolean, aside int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   -- (SELECT clock()) is evaluated once, so that it can bound an index scan; a bare clock() would be compared with every row
-  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
-    EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
-    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock())),
+  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
+    EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand' AND t.timer_id <> ALL ((SELECT aside('timer'))::uuid[])),
+    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock()) AND a.step_id <> ALL ((SELECT aside('lease'))::uuid[])),
     EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < (SELECT clock()) - interval '5 s'),
     -- at random: a hundred runs whose steps don't stop must not keep the others from their end
-    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' ORDER BY random() LIMIT 100),
-    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold')
-      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100),
-    EXISTS (SELECT FROM webhook_delivery d WHERE d.state = 'due' AND d.due_at <= (SELECT clock()))
+    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' AND r.run_id <> ALL ((SELECT aside('run'))::uuid[]) ORDER BY random() LIMIT 100),
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND b.state <> 'waiting' AND (NOT b.closed OR b.sweep_at IS NOT NULL) AND (b.closed OR b.rest = 'cancel' OR b.on_failed = 'hold')
+      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) AND b.barrier_id <> ALL ((SELECT aside('barrier'))::uuid[]) LIMIT 100),
+    EXISTS (SELECT FROM webhook_delivery d WHERE d.state = 'due' AND d.due_at <= (SELECT clock())),
+    (SELECT count(*)::int FROM set_aside x WHERE x.retry_at > (SELECT clock()))
 $$;
 
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
 -- transition: none
 -- fenced by: nothing: presence is information, leases are the law
--- locks: the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
+-- locks: for a new worker the advisory lock on putting aside; the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
 CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz, p_tenants uuid[]) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND is_alive(w));
   v_drain boolean;
 BEGIN
+  IF p_state = 'active' AND NOT v_known THEN PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0)); END IF;
   INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at, tenants)
   VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now, p_tenants)
   ON CONFLICT (worker_id) DO UPDATE SET queues = p_queues, workflows = p_workflows, slots = p_slots, running = p_running, state = p_state,
@@ -5468,6 +5682,13 @@ CREATE POLICY engine ON stanchion.blob TO stanchion_engine, stanchion_owner USIN
 
 CREATE POLICY tenant_only ON stanchion.blob FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.cluster ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.cluster FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.cluster TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY everyone ON stanchion.cluster FOR SELECT USING (true);
+
 ALTER TABLE stanchion.dead_letter ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.dead_letter FORCE ROW LEVEL SECURITY;
 
@@ -5587,6 +5808,13 @@ CREATE POLICY engine ON stanchion.session TO stanchion_engine, stanchion_owner U
 
 CREATE POLICY tenant_only ON stanchion.session FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.set_aside ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.set_aside FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.set_aside TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.set_aside FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.sign_in ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.sign_in FORCE ROW LEVEL SECURITY;
 
@@ -5682,6 +5910,8 @@ ALTER TABLE stanchion.barrier_slot OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.blob OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.cluster OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.dead_letter OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.event OWNER TO stanchion_owner;
@@ -5715,6 +5945,8 @@ ALTER TABLE stanchion.result OWNER TO stanchion_owner;
 ALTER TABLE stanchion.run OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.session OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.set_aside OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.sign_in OWNER TO stanchion_owner;
 
@@ -5760,6 +5992,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.barrier_slot TO stanchion_engi
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.blob TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.cluster TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.dead_letter TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.event TO stanchion_engine;
@@ -5793,6 +6027,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.result TO stanchion_engine;
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.run TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.session TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.set_aside TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.sign_in TO stanchion_engine;
 
@@ -5830,11 +6066,11 @@ REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -5846,6 +6082,10 @@ BEGIN
   END LOOP;
 END $$;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.event_xid'::regproc::oid::regprocedure); END $$;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.adopt_cluster'::regproc::oid::regprocedure); END $$;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.guard_partition'::regproc::oid::regprocedure); END $$;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
@@ -5854,11 +6094,17 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanch
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
 
+GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_engine;
+
 GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_owner;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.abandon_versions'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.abandon_versions TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.answers_of'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.answers_of TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ask_removals'::regproc::oid::regprocedure); END $$;
 
@@ -5970,6 +6216,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_
 
 GRANT EXECUTE ON FUNCTION stanchion.due_expansions TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_items'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.due_items TO stanchion_orchestrator;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_cancelled'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.end_cancelled TO stanchion_worker;
@@ -5994,6 +6244,8 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ensu
 
 GRANT EXECUTE ON FUNCTION stanchion.ensure_person TO stanchion_task_service;
 
+GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.expand'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.expand TO stanchion_orchestrator;
@@ -6017,6 +6269,10 @@ GRANT EXECUTE ON FUNCTION stanchion.find_ready TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_steps'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.find_steps TO stanchion_worker, stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_submitted'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.find_submitted TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_value'::regproc::oid::regprocedure); END $$;
 
@@ -6069,6 +6325,10 @@ GRANT EXECUTE ON FUNCTION stanchion.get_workflow TO stanchion_task_service, stan
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.give_back TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back_unheld'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.give_back_unheld TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
 
@@ -6213,6 +6473,10 @@ GRANT EXECUTE ON FUNCTION stanchion.post TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.probe_operation'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.probe_operation TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_aside'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.put_aside TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_blobs'::regproc::oid::regprocedure); END $$;
 

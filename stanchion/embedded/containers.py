@@ -6,7 +6,6 @@ Not run where this was written (no engine there): images and settings are those 
 from __future__ import annotations
 
 import contextlib
-import importlib
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,18 +24,6 @@ VALKEY_IMAGE = "valkey/valkey:9"
 
 _PASSWORD = "stanchion"  # noqa: S105  # the container lives for one test run and listens on this machine only
 _READY_SECONDS = 60.0
-
-
-def docker_available(timeout: int = 2) -> bool:
-    """Return whether a Docker engine answers within `timeout` seconds.
-
-    Asked before any container is made: with `DOCKER_HOST` at a dead address making one can hang.
-    """
-    try:
-        docker = importlib.import_module("docker")  # brought by testcontainers; it has no type information
-        return bool(docker.from_env(timeout=timeout).ping())
-    except Exception:  # noqa: BLE001  # whatever is missing or wrong, the answer is no
-        return False
 
 
 class ContainerServers:

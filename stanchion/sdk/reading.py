@@ -48,7 +48,7 @@ class Children:
 
     def counts(self) -> Mapping[str, int]:
         """Children by state, and `expected`."""
-        return self.ask(lambda: self.leases.results_counts(self.lease, self.fan_id, self.node))
+        return self.ask(lambda: self.leases.results_counts(self.lease, self.fan_id))
 
     def page(self, after_idx: int, limit: int) -> Sequence[ResultRow]:
         """At most `limit` rows behind `after_idx`, by index."""

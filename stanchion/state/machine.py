@@ -42,10 +42,6 @@ class Machine:
     shapes: dict[str, str] = field(default_factory=dict)
     """Constraint name -> SQL expression that must hold in every state."""
 
-    def sources_of(self, target: StrEnum) -> tuple[StrEnum, ...]:
-        """All states from which some transition reaches `target`, in declaration order."""
-        return tuple(dict.fromkeys(s for t in self.transitions if t.target is target for s in t.sources))
-
     def targets_of(self, source: StrEnum) -> tuple[StrEnum, ...]:
         """All states that some transition reaches from `source`, in declaration order."""
         return tuple(dict.fromkeys(t.target for t in self.transitions if source in t.sources))

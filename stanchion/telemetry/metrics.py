@@ -44,6 +44,8 @@ steps_failed = _counter("stanchion_steps_failed_total", "Attempts that failed", 
 steps_refused = _counter("stanchion_steps_refused_total", "Writes refused for an old fence")
 step_seconds = _histogram("stanchion_step_seconds", "Duration of user code", ["queue"], buckets=_LONG)
 take_overs = _counter("stanchion_take_overs_total", "Steps granted again after a lost lease")
+set_aside = _counter("stanchion_set_aside_total", "Items of upkeep that the database refused", ["kind"])
+aside = _gauge("stanchion_aside", "Items of upkeep that are set aside now")
 leases_reaped = _counter("stanchion_leases_reaped_total", "Expired leases taken back")
 slots_busy = _gauge("stanchion_slots_busy", "Attempts that run in this worker")
 slots = _gauge("stanchion_slots", "Attempts that may run in this worker")

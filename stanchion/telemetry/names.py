@@ -72,10 +72,13 @@ LogEvent = Literal[
     "step.outcome_refused",  # one of them is to blame: its attempt fails and counts
     "step.lease_refused",  # a step can't be leased, with why; it is left alone for a minute
     "step.unknown",  # a step was leased that this worker does not have
+    "lease.answer_lost",  # steps were leased by a call that was never answered, and were given back
     "lease.progress_refused",  # what an attempt reported can't be kept; said once
     "step.child_replaced",  # an idle process for isolated steps had ended: another one runs the step
     "step.waits",  # an attempt needs the database, which is away: it waits, and spends nothing
     "step.left_behind",  # its code did not stop when it was told to; its slot goes on without it
+    "damage.one_by_one",  # a batch was refused: its members are done one by one
+    "damage.set_aside",  # one of them is refused: it is tried again later
     "lease.reaped",  # expired leases were taken back
     "lease.renewed",  # heartbeat; debug only
     "barrier.released",  # a barrier opened
@@ -103,6 +106,7 @@ LogEvent = Literal[
     "worker.clock_skewed",  # this machine's clock is off
     "worker.held_up",  # the code of a step blocks the event loop: nothing more is leased until it answers
     "worker.serves_again",  # its event loop answers again
+    "worker.loop_fell",  # code of a step ended the event loop: it is run again, or replaced (lost) when that goes on
     # --- maintenance ---
     "maintenance.job_done",  # a job of the maintenance queue ended
     "maintenance.job_failed",  # it failed; it is derived again
@@ -135,6 +139,8 @@ MetricName = Literal[
     "stanchion_steps_refused_total",  # writes refused for an old fence
     "stanchion_step_seconds",  # duration of user code, by queue
     "stanchion_take_overs_total",  # steps granted again after a lost lease
+    "stanchion_set_aside_total",  # items of upkeep that the database refused
+    "stanchion_aside",  # items of upkeep that are set aside now
     "stanchion_leases_reaped_total",  # expired leases taken back
     "stanchion_slots_busy",  # attempts that run in this worker
     "stanchion_slots",  # attempts that may run in this worker

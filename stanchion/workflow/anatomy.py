@@ -31,11 +31,6 @@ def once(work: Callable[Concatenate[Graph, P], T]) -> Callable[Concatenate[Graph
     return look
 
 
-def scope_of(node: Node) -> Scope:
-    """The scope in which the node's row (for a fan-out: the fan-out's own row) stands."""
-    return node.scope[:-1] if opens_scope(node) else node.scope
-
-
 def opens_scope(node: Node) -> bool:
     """True for a step that runs once an item: an each= step, or the child of a Spawn."""
     return bool(node.scope) and node.scope[-1] == node.name
@@ -121,11 +116,9 @@ def ends_of(graph: Graph, opener: str) -> tuple[Node, ...]:
 
 @once
 def holds(graph: Graph, scope: Scope) -> bool:
-    """True when a failed branch of this scope holds all its joins, so that a failed step in it may be reopened."""
-    if not scope:
-        return False
-    joins = joins_of(graph, scope[-1])
-    return bool(joins) and all(j.join is not None and j.join.on_failed == "hold" for j, _ in joins)
+    """True when a failed branch of this scope holds any of its joins: a failed step in it may be reopened as long as
+    that join waits, and the joins beside it take the failure back as well."""
+    return bool(scope) and any(j.join is not None and j.join.on_failed == "hold" for j, _ in joins_of(graph, scope[-1]))
 
 
 @once

@@ -22,6 +22,7 @@ __all__ = ["Carrier", "Problem", "Unfit", "carrier"]
 
 Problem = tuple[str, str]  # JSON path, what is wrong there
 _SCALARS: Final = (int, str, bool, float, type(None))
+_REPLACED: Final = "\ufffd".encode()
 
 
 class Unfit(Exception):  # noqa: N818 - a finding, which becomes an error with a code
@@ -84,11 +85,15 @@ class Carrier:
         checked = self._tried(lambda: self._reader.validate_python(value, strict=True), where)
         try:
             (dumped,) = self._writer.dump_python((checked,), mode="json", by_alias=True, warnings=False)
-        except PydanticSerializationError as error:
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            # bytes that are no text, a value that contains itself, a lone surrogate in a key: never another time either
             raise Unfit([(where, str(error).partition("\n")[0])]) from None
         plain = payload.check(dumped, where)
+        raw = payload.dumps(plain)
+        if _REPLACED in raw and _has_odd_key(self._writer.dump_python((checked,), mode="python", warnings=False)):
+            raise Unfit([(where, "a key has a lone surrogate")])  # pydantic replaces it, without a word
         # An instance passes as an instance, whatever was put into its fields since it was made.
-        self._tried(lambda: self._reader.validate_json(payload.dumps(plain), strict=True), where)
+        self._tried(lambda: self._reader.validate_json(raw, strict=True), where)
         return plain
 
     def _tried(self, convert: Callable[[], Any], where: str) -> Any:
@@ -113,6 +118,13 @@ def carrier(kind: Any) -> Carrier:
     if found is None:
         found = _CARRIERS[key] = Carrier(kind)
     return found
+
+
+def _has_odd_key(value: Any) -> bool:
+    if isinstance(value, dict):
+        odd = any("\ud800" <= letter <= "\udfff" for key in value if isinstance(key, str) for letter in key)
+        return odd or any(_has_odd_key(child) for child in value.values())
+    return isinstance(value, (list, tuple, set, frozenset)) and any(_has_odd_key(child) for child in value)
 
 
 def _problems(error: ValidationError, where: str) -> list[Problem]:

@@ -84,6 +84,7 @@ E-JOIN-02 | join must take Results | Children may be missing or failed, which a 
 E-JOIN-03 | nothing to join | A join closes exactly one fan-out. | Give it exactly one predecessor inside a fan-out.
 E-JOIN-04 | join and each at once | One step can't close a fan-out and open another. | Use two steps.
 E-JOIN-05 | Results without a join | Only a join hands out Results. | Add join=, or take the value itself.
+E-JOIN-06 | joins contradict each other | One join fails with the first failed child, another one over the same children waits for it to be reopened. | Use on_failed="hold" in both, or "collect" in the first.
 E-STEP-11 | not a function | A step is a plain function, written with def or async def, that returns. | Write def or async def at the top of a module.
 E-STEP-12 | bare decorator | Workflow.step needs its brackets. | Write @workflow.step().
 E-STEP-13 | arguments can't be named | A step's arguments are handed over by name. | Replace *args, **kwargs and positional-only arguments by named ones.

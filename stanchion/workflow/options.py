@@ -51,11 +51,14 @@ class StepOptions:
 
     def retryable(self, error: BaseException) -> bool:
         """By `no_retry` first, then `retry_on`; without them everything but Rejected and what is no Exception."""
-        if not isinstance(error, Exception) or isinstance(error, self.no_retry):
+        if not issubclass(type(error), Exception):
             return False
-        if self.retry_on is not None:
-            return isinstance(error, self.retry_on)
-        return not isinstance(error, Rejected)
+        try:
+            if isinstance(error, self.no_retry):
+                return False
+            return not isinstance(error, Rejected) if self.retry_on is None else isinstance(error, self.retry_on)
+        except BaseException:  # noqa: BLE001 - a class may decide by code of its own what belongs to it
+            return True  # its attempts end it
 
 
 def read_options(given: dict[str, Any], where: Site) -> StepOptions:

@@ -13,15 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from stanchion.contracts import limits
 from stanchion.contracts.ids import new_id
 
 from .anatomy import ends_of, fans_inside, holds, inside, is_uncollected, joins_of
 from .blueprint import Unit, blueprint, milliseconds, row_of
 from .graph import Graph, JoinSpec, Node
-
-SLOTS = 16
-CHILDREN_PER_SLOT_RUN = 64
-"""Neighbouring children share a slot, so that a batch touches one to three of them; the database has the same numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +132,11 @@ def _barrier_row(
     kind: str,
     join: JoinSpec,
     expected: int,
+    held: bool = False,
 ) -> dict[str, Any]:
-    # with slots it is not known which children are in, so a join that may be opened without some of them counts in its row
-    slotted = kind == "gather" and join.rule == "all" and join.on_failed != "hold" and expected > SLOTS
+    # a slot takes nothing back: where a join over the fan-out holds, its failed children may be reopened, so that all
+    # joins beside it count in their rows
+    slotted = kind == "gather" and join.rule == "all" and not held and expected > limits.BARRIER_SLOTS
     return {
         "tenant_id": str(place.tenant_id),
         "barrier_id": str(barrier_id),
@@ -153,7 +152,7 @@ def _barrier_row(
         "on_failed": join.on_failed,
         "rest": join.rest,
         "within_ms": milliseconds(join.within_seconds),
-        "slots": min(SLOTS, -(-expected // CHILDREN_PER_SLOT_RUN)) if slotted else 0,
+        "slots": min(limits.BARRIER_SLOTS, -(-expected // limits.SLOT_RUN)) if slotted else 0,
     }
 
 
@@ -192,12 +191,21 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
     """The joins over a fan-out, now that the number of its children is known: rows, and ids by (join, joined)."""
     rows: list[dict[str, Any]] = []
     ids: dict[tuple[str, str], UUID] = {}
+    held = holds(graph, fan.opener.scope)
     for j, x in joins_of(graph, fan.opener.name):
         assert j.join is not None
         ids[j.name, x.name] = new_id()
         rows.append(
             _barrier_row(
-                fan.place, ids[j.name, x.name], fan.held.get(j.name), fan.fan_id, j.name, "gather", j.join, fan.total
+                fan.place,
+                ids[j.name, x.name],
+                fan.held.get(j.name),
+                fan.fan_id,
+                j.name,
+                "gather",
+                j.join,
+                fan.total,
+                held,
             )
         )
     # a gather without a step only waits for the end of all branches: who fails there has failed the run already
@@ -213,6 +221,7 @@ def gathers(graph: Graph, fan: FanOut) -> tuple[list[dict[str, Any]], dict[tuple
                 "gather",
                 JoinSpec(rule="all", on_failed="collect"),
                 fan.total,
+                held,
             )
         )
     return rows, ids

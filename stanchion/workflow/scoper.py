@@ -31,8 +31,9 @@ def guess(step: AnyStep, scopes: dict[str, Scope]) -> Scope:
 
 
 def place(links: Links) -> dict[str, Scope]:
-    """The scope of every step; raises Rejected E-JOIN-03, E-WIRE-04, E-WIRE-09."""
+    """The scope of every step; raises Rejected E-JOIN-03, E-JOIN-06, E-WIRE-04, E-WIRE-09."""
     scopes: dict[str, Scope] = {}
+    joins: dict[str, list[AnyStep]] = {}
     for step in links.order:
         scopes[step.name] = _scope(step, links, scopes)
     for step in links.steps.values():
@@ -46,7 +47,26 @@ def place(links: Links) -> dict[str, Scope]:
                 why="what is spawned has one join, whose result becomes that of the step that spawned",
                 fix=f"after={links.spawner[opener].name}",
             )
+        if closed:
+            joins.setdefault(closed.name, []).append(step)
+    for joined, over in joins.items():
+        _check_together(joined, over)
     return scopes
+
+
+def _check_together(joined: str, joins: list[AnyStep]) -> None:
+    """Refuse a join that ends with the first failed child beside one that would have it reopened: it never could be."""
+    rules = [(step, step.options.join) for step in joins]
+    holding = next((step for step, join in rules if join and join.on_failed == "hold"), None)
+    ending = next((step for step, join in rules if join and (join.rule, join.on_failed) == ("all", "fail")), None)
+    if holding and ending:
+        raise refusal(
+            "E-JOIN-06",
+            f"{holding.name}() holds for failed children of {joined}, and {ending.name}() fails with the first of them",
+            max(holding, ending, key=joins.index).where,  # the one that was written second
+            why="a join of all that fails ends what is around it, so that nothing is left to be reopened",
+            fix=f'on_failed="hold" in {ending.name} too, or on_failed="collect" if it can do without failed ones',
+        )
 
 
 def _scope(step: AnyStep, links: Links, scopes: dict[str, Scope]) -> Scope:

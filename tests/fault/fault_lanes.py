@@ -294,21 +294,43 @@ class OrchestratorLane(Lane):
 
     frozen_seconds: ClassVar[float] = UNLEASED_SECONDS
     unserved: Task | None = None
+    damaged: Task | None = None
 
     def work(self, shot: Shot) -> None:
-        """Something to expand, to reap, to retry, to sweep, and to offer."""
+        """Something to expand, to reap, to retry, to sweep, to offer, and to set aside."""
         if shot.transaction == "offer":
             self._offer(shot)
+        elif shot.transaction == "set_aside":
+            self._damage(shot)
         elif self.open_tasks() < 2:
             crash = shot.transaction == "reap"
             self.expect(shot, self.world.submit("fault_upkeep", crash=crash), "completed", "winner", 1)
             self.expect(shot, self.world.submit("fault_doomed"), "failed")
 
     def done(self, shot: Shot) -> None:
-        """End what nobody serves."""
+        """End what nobody serves, and mend what was damaged."""
+        if self.damaged is not None:
+            self.world.sql("DROP TRIGGER damaged ON stanchion.step")
+            self.world.sql("DELETE FROM stanchion.set_aside")
+            self.damaged = None
         if self.unserved is not None:
             self.world.cancel(self.unserved)
             self.unserved = None
+
+    def _damage(self, shot: Shot) -> None:
+        """A run whose retries the database refuses: its timers are set aside, again and again."""
+        if self.damaged is None:
+            self.damaged = self.world.submit("fault_upkeep")
+            self.expect(shot, self.damaged, "completed", "winner", 1)
+            self.world.sql(
+                "CREATE OR REPLACE FUNCTION stanchion.test_damaged() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'damaged by the test'; END $$"
+            )
+            self.world.sql(
+                "CREATE TRIGGER damaged BEFORE UPDATE ON stanchion.step FOR EACH ROW WHEN"
+                f" (OLD.state = 'retry_wait' AND OLD.run_id = '{self.damaged.run_id}') EXECUTE FUNCTION stanchion.test_damaged()"
+            )
+        self.world.sql("DELETE FROM stanchion.set_aside")
 
     def _offer(self, shot: Shot) -> None:
         """A ready step of a workflow that no worker has: it is offered again and again."""

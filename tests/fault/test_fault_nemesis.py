@@ -26,13 +26,13 @@ OPEN_TASKS = 6
 
 
 class Nemesis:
-    """Breaks one thing after the other; everything it froze it thaws."""
+    """Breaks one thing after the other; what it froze is thawed by a timer of its own, whatever it waits for meanwhile."""
 
     def __init__(self, world: World, seed: int, say: Callable[[str], None]) -> None:
         self.world = world
         self.random = random.Random(seed)
         self.say = say
-        self.thaws: list[tuple[float, Any]] = []
+        self.frozen: dict[Any, threading.Timer] = {}
         self.faults: list[str] = []
         # which faults there are at all differs from seed to seed: rare ones meet each other more often this way
         rare = [
@@ -48,17 +48,20 @@ class Nemesis:
 
     def strike(self) -> None:
         """One fault."""
-        self.heal(time.monotonic())
         kind = self.random.choices(self.kinds, self.weights)[0]
         what = f"{kind.__name__} {kind() or ''}".strip()
         self.faults.append(what)
         self.say(f"  {what}")
 
-    def heal(self, until_when: float) -> None:
-        """Thaw what has stood still long enough."""
-        for due, service in [entry for entry in self.thaws if entry[0] <= until_when]:
-            service.thaw()
-            self.thaws.remove((due, service))
+    def heal(self) -> None:
+        """Let nothing stand still any more."""
+        for one, timer in list(self.frozen.items()):
+            timer.cancel()
+            self._thaw(one)
+
+    def _thaw(self, one: Any) -> None:
+        one.thaw()
+        self.frozen.pop(one, None)
 
     def kill(self) -> str:
         """A service, by SIGKILL."""
@@ -81,8 +84,12 @@ class Nemesis:
 
     def _freeze(self, one: Any) -> str:
         seconds = LEASE_SECONDS * self.random.uniform(0.3, 2.0)
+        if one in self.frozen:
+            return f"{one.name}, which stands still"
         one.freeze()
-        self.thaws.append((time.monotonic() + seconds, one))
+        # not by this thread: what it does next may wait for what stands still
+        self.frozen[one] = threading.Timer(seconds, self._thaw, [one])
+        self.frozen[one].start()
         return f"{one.name} for {seconds:.1f} s"
 
     def crash_database(self) -> None:
@@ -104,8 +111,7 @@ class Nemesis:
         )
 
     def _any(self) -> ServiceProcess:
-        frozen = {service for _, service in self.thaws}
-        return self.random.choice([s for s in self.world.stack.services if s not in frozen])
+        return self.random.choice([s for s in self.world.stack.services if s not in self.frozen])
 
 
 class Load:
@@ -160,7 +166,7 @@ def test_random_faults(world: World, seed: int, request: pytest.FixtureRequest, 
     while time.monotonic() < end:
         nemesis.strike()
         let_pass(nemesis.random.uniform(0.2, 1.5))
-    nemesis.heal(float("inf"))
+    nemesis.heal()
     load.ending.set()
     load.thread.join(PATIENCE)
     let_pass(HEAL_SECONDS)

@@ -42,7 +42,7 @@ PLACES: dict[str, type[Lane]] = {
     **dict.fromkeys(("lease", "renew", "give_back", "bury", "step"), WorkerLane),
     **dict.fromkeys(("complete", "steer", "fail", "begin_artifact", "flip_artifact", "artifact"), OutcomeLane),
     **dict.fromkeys(EFFECTS, OutcomeLane),
-    **dict.fromkeys(("expand", "timers", "reap", "offer", "sweep_run", "sweep_barrier"), OrchestratorLane),
+    **dict.fromkeys(("expand", "timers", "reap", "offer", "sweep_run", "sweep_barrier", "set_aside"), OrchestratorLane),
     **dict.fromkeys(("relay_claim", "relay_delete", "relay"), RelayLane),
     **dict.fromkeys(("maintenance",), MaintenanceLane),
 }

@@ -12,10 +12,11 @@ from functools import partial
 import pytest
 from bus_kit import LEFT_SOCKETS, Reader, eventually, messages, new_topic, own_server, reading, settings, swept
 
-from stanchion.bus.admin import ensure_topics
+from stanchion.bus.admin import ensure_topics, with_admin
 from stanchion.bus.consumer import Consumer
 from stanchion.bus.group_care import repair
 from stanchion.bus.lag import committed_offsets, group_lag, true_end_offsets
+from stanchion.bus.library import OffsetAndMetadata, TopicPartition
 from stanchion.bus.messages import Message
 from stanchion.bus.producer import Producer
 from stanchion.contracts.topics import TopicSpec
@@ -383,6 +384,22 @@ class TestOutages:
                 tag = f"new{round_number}"
                 eventually(partial(stored, producer, messages(spec.name, 400, tag)))
                 eventually(partial(has, reader, tag, 400))
+        producer.stop()
+
+    def test_a_position_beyond_the_end_is_left(self, broker: Server) -> None:
+        """Offsets from before the broker lost its data, written back after it: what comes would never be heard."""
+        config = settings(broker.url)
+        topic = topic_of(config).name
+        places = [TopicPartition(topic, number) for number in range(4)]
+        too_far = {one: OffsetAndMetadata(5_000) for one in places}
+        with_admin(config, lambda admin: admin.alter_group_offsets("g", too_far), timeout=10)
+        producer = Producer(config)
+        producer.send_all(messages(topic, 40))
+        with reading(config, "g", topic) as reader:
+            eventually(partial(has, reader, "m", 40))
+            producer.send_all(messages(topic, 10, "n"))
+            eventually(partial(has, reader, "n", 10))
+            eventually(lambda: sum(committed_offsets(config, "g").values()) == 50)
         producer.stop()
 
     def test_an_outage_is_told_and_waited_out(self, broker: Server) -> None:

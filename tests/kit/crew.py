@@ -53,7 +53,7 @@ class Crew:
         self.foreman = Foreman(self.leases, self.catalogue, self.slots, offers, durations, Hints(None), 0.001, Event())
         self.keeper = LeaseKeeper(self.leases, self.foreman)
 
-    def work(self, until: Callable[[], Any], seconds: float = 30.0) -> None:
+    def work(self, until: Callable[[], Any], seconds: float = 180.0) -> None:
         """Pass after pass of the foreman until something is so."""
         deadline = Deadline(seconds)
         while not until():

@@ -19,6 +19,7 @@ from stanchion.authority.workflows import Workflows
 from stanchion.contracts.commands import SubmitTask
 from stanchion.db.engine import Database
 from stanchion.db.grants import ORCHESTRATOR, TASK_SERVICE, WORKER
+from stanchion.runtime.clock import monotonic
 from stanchion.workflow import Workflow
 
 Admin = psycopg.Connection[tuple[Any, ...]]
@@ -124,7 +125,7 @@ class Engine:
     def sweep(self, grace_ms: int = 600_000) -> None:
         """Sweep what winds down and what decided joins left over, until nothing moves."""
         for _ in range(1_000):
-            self.admin.execute("UPDATE stanchion.barrier SET sweep_at = NULL WHERE sweep_at IS NOT NULL")
+            self.admin.execute("UPDATE stanchion.barrier SET sweep_at = '-infinity' WHERE sweep_at IS NOT NULL")
             waiting = self.upkeep.waiting()
             said = [self.upkeep.sweep_run(r, grace_ms) for r in waiting.runs]
             said += [self.upkeep.sweep_barrier(b) for b in waiting.barriers]
@@ -233,7 +234,7 @@ class Worker:
     def attempt(self, lease: Lease) -> Attempt:
         """The attempt that a real worker would make."""
         workflow = self.engine.workflows[lease.workflow]
-        return Attempt(lease, workflow.steps[lease.node], workflow.graph().node(lease.node))
+        return Attempt(lease, workflow.steps[lease.node], workflow.graph().node(lease.node), monotonic())
 
     def finish(self, lease: Lease, value: Any = None) -> bool:
         """Hand in what user code returned; True when it was accepted."""

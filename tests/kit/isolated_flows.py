@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import multiprocessing
 import os
+import subprocess
+import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
+from uuid import uuid4
 
+from services.workers.child import Child
 from stanchion.workflow import Again, Ctx, Go, Results, Retry, Workflow
 
 isolated = Workflow("isolated")
@@ -28,6 +35,54 @@ def only(ctx: Ctx, what: str, round: int = 0) -> str | Retry | Go | Again:
         case "large":
             return "x" * 9_000_000
     return f"{what} {round} {os.getpid()}"
+
+
+branching = Workflow("branching")
+
+
+@branching.step(isolation="process", retries=0)
+def branch(ctx: Ctx, what: str) -> str:
+    """Has more than one process, in the ways in which that is done."""
+    return have_more(what)
+
+
+branching_async = Workflow("branching_async")
+
+
+@branching_async.step(isolation="process", retries=0)
+async def branch_async(ctx: Ctx, what: str) -> str:
+    """The same from an event loop."""
+    return have_more(what)
+
+
+def have_more(what: str) -> str:
+    """More processes than one."""
+    match what:
+        case "forks":  # and lets the copy come back as if it were the step
+            os.fork()
+        case "forks and raises":
+            if os.fork() == 0:
+                raise ValueError("in the copy")
+        case "forks and dies":
+            if os.fork() == 0:
+                time.sleep(60)  # holds all that was open
+                os._exit(0)
+            os._exit(7)
+        case "leaves one":
+            subprocess.Popen(["sleep", "60"])
+        case "has had one":
+            subprocess.run(["true"], check=True)
+        case "pools":
+            with multiprocessing.Pool(2) as pool, ProcessPoolExecutor(2) as executor:
+                return f"{sum(pool.map(abs, range(4)))} {sum(executor.map(abs, range(4)))}"
+        case "answers for another":
+            (child,) = (x for x in gc.get_objects() if isinstance(x, Child))
+            child._send("returned", (uuid4(), 1), ("forged", True))
+            time.sleep(60)
+        case "speaks late":
+            (child,) = (x for x in gc.get_objects() if isinstance(x, Child))
+            threading.Timer(0.3, child._send, ("progress", (uuid4(), 1), {"note": "late"})).start()
+    return f"{what} {os.getpid()}"
 
 
 @isolated.step(on_demand=True)

@@ -393,4 +393,8 @@ def test_sweeping_a_cancelled_run(scene: Scene, grace_ms: int) -> None:
     ended = state in ("succeeded", "failed", "cancelled", "skipped")
     kept = ended or (state in ("leased", "running") and grace_ms > 0)
     assert now[0] == (state if kept else "cancelled")
-    assert said[-1] == "ended" if ended or not kept else "waiting" in said
+    if ended or not kept:
+        assert said.count("ended") == (state != "cancelled"), "it is told once, by whoever ended it"
+        assert said[-1] == "gone"
+    else:
+        assert "waiting" in said

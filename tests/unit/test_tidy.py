@@ -87,18 +87,6 @@ def test_functions_open_with_their_four_lines(path: Path) -> None:
     assert heads == ["-- purpose", "-- transition", "-- fenced by", "-- locks"], named(path)
 
 
-@pytest.mark.parametrize("path", SQL, ids=named)
-def test_the_audit_log_is_locked_last(path: Path) -> None:
-    """An entry holds its lane of the log until the commit: whoever waited for a row behind it could wait for ever."""
-    body = path.read_text()
-    places = [match.start() for match in re.finditer(r"INTO audit\b|PERFORM note_(?:act|submissions)\(", body)]
-    if places and path.name != "_guards.sql":
-        later = re.findall(
-            r"\b(?:conclude|spread|make_ready|fire_\w+)\(|FOR (?:NO KEY )?UPDATE|FOR SHARE", body[places[0] :]
-        )
-        assert not later, named(path)
-
-
 def test_the_project_speaks_of_itself_alone() -> None:
     """No file names a machine's paths, a package index's host, or the notes that the project was planned with."""
     foreign = re.compile(

@@ -33,7 +33,7 @@ from ..views_inventory import (
 
 router = APIRouter(route_class=StrictRoute, tags=["inventory"])
 
-WORKER_STATES = ("active", "draining", "gone")
+WORKER_STATES = ("active", "draining", "silent", "gone")
 _PLACE = re.compile(r"([a-z][a-z0-9_]{0,63})@([0-9]{1,10})")
 
 Unowned = Annotated[bool, Query(description="those of no tenant instead of one's own; needs the right tenant.manage")]

@@ -28,7 +28,7 @@ BEGIN
            jsonb_strip_nulls(jsonb_build_object('fan', f.step_id, 'idx', i.idx, 'adopted', i.adopt, 'state', CASE WHEN i.adopt IS NOT NULL THEN 'succeeded' END)) FROM i
   )
   SELECT array_agg(i.step_id) FILTER (WHERE i.adopt IS NULL), array_agg(i.step_id) FILTER (WHERE i.adopt IS NOT NULL),
-    (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT (j.idx / 64) % 16 AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
+    (SELECT array_agg(ROW(b, x.slot * limits.SLOT_RUN, x.n, 0, 0)::arrival) FROM (SELECT slot_of(j.idx) AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
   INTO v_ready, o_done, o_arrivals FROM i;
   o_done := coalesce(o_done, '{}');
   o_arrivals := coalesce(o_arrivals, '{}');

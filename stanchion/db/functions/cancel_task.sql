@@ -1,7 +1,7 @@
 -- purpose: ask for a task to be cancelled; ready steps end with the next sweep, running ones learn it at their next heartbeat
 -- transition: task accepted|running -> cancelling; run created|running -> cancelling
 -- fenced by: nothing
--- locks: the run, then the task
+-- locks: the run, then the task; the audit chain last
 CREATE FUNCTION cancel_task(p_tenant uuid, p_task uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_run uuid := (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant);

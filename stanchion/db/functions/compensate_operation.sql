@@ -1,7 +1,7 @@
 -- purpose: a person wants an effect to be undone
 -- transition: birth: step ready, of kind undo
 -- fenced by: the operation being confirmed, and nothing undoing it already
--- locks: the operation, then the audit log
+-- locks: the operation; the audit chain last
 CREATE FUNCTION compensate_operation(p_tenant uuid, p_operation uuid, p_reason text, p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_step uuid;

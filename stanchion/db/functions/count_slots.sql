@@ -12,7 +12,7 @@ DECLARE
 BEGIN
   FOR a IN
     SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, (SELECT b.slots > 0 FROM barrier b WHERE b.barrier_id = x.barrier_id) AS slotted
-    FROM (SELECT u.barrier_id, (u.idx / 64) % 16 AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
+    FROM (SELECT u.barrier_id, slot_of(u.idx) AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
           FROM unnest(p_arrivals) u GROUP BY 1, 2) x
     -- an inner join is younger than the one around it, and a failure there goes on outwards: always the younger first
     ORDER BY x.barrier_id DESC, x.slot

@@ -1,7 +1,7 @@
 -- purpose: a tenant, made once a name; noted in its own audit log, and in that of the tenant whose key or person made it
 -- transition: none
 -- fenced by: the name's unique key
--- locks: only a new row, then the audit logs
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_tenant(p_name text, p_actor text DEFAULT NULL, p_by uuid DEFAULT NULL) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_tenant uuid;

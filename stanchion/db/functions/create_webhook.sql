@@ -1,7 +1,7 @@
 -- purpose: a webhook; its secret is derived outside from a master key and its id, so that none is kept here; false above the limit of a tenant
 -- transition: births: webhook active
 -- fenced by: the limit, counted under the tenant's lock
--- locks: an advisory lock on the tenant's webhooks, a new row, then the audit log
+-- locks: an advisory lock on the tenant's webhooks, a new row; the audit chain last
 CREATE FUNCTION create_webhook(p_tenant uuid, p_webhook uuid, p_url text, p_events text[], p_master text, p_most int, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('webhooks:' || p_tenant::text, 0));

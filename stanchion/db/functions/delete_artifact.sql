@@ -1,7 +1,7 @@
 -- purpose: delete a version at somebody's wish; false when it was deleted before
 -- transition: artifact_version available -> deleted
 -- fenced by: the version's state and pin, looked at under its lock
--- locks: the version, then the object, then the audit log
+-- locks: the version, then the object; the audit chain last
 CREATE FUNCTION delete_artifact(p_tenant uuid, p_version uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v artifact_version;

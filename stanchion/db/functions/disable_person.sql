@@ -1,7 +1,7 @@
 -- purpose: keep a person out, and end all their sessions, or let them in again: done, missing, or beyond
 -- transition: none
 -- fenced by: the roles that the caller may touch, compared under the person's lock
--- locks: the person, their sessions, then the audit log
+-- locks: the person, their sessions; the audit chain last
 CREATE FUNCTION disable_person(p_tenant uuid, p_name text, p_disabled boolean, p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_ended int := 0;

@@ -6,7 +6,7 @@ CREATE FUNCTION due_expansions(p_limit int) RETURNS TABLE (tenant_id uuid, run_i
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WITH RECURSIVE oldest AS MATERIALIZED (
     SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
-    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
+    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
   ), runs(run_id, n) AS (
     -- from run to run, one index probe each: those behind a run that has more of them than the window above
     (SELECT t.run_id, 1 FROM timer t WHERE t.kind = 'expand' AND (SELECT count(*) FROM oldest) = p_limit * 5 ORDER BY t.run_id LIMIT 1)
@@ -15,7 +15,7 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ), others AS MATERIALIZED (
     SELECT x.* FROM runs, LATERAL (
       SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
-      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
+      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
   ), d AS MATERIALIZED (
     SELECT c.*, row_number() OVER (PARTITION BY c.run_id ORDER BY c.due_at, c.target_id) AS turn FROM (SELECT * FROM oldest UNION SELECT * FROM others) c ORDER BY turn, c.due_at LIMIT p_limit
   )

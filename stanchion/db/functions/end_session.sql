@@ -1,7 +1,7 @@
 -- purpose: end a session, one's own or (without a person) anybody's in the tenant; ending it again changes nothing; false when there is none
 -- transition: none
 -- fenced by: nothing
--- locks: the session's row, then the audit log
+-- locks: the session's row; the audit chain last
 CREATE FUNCTION end_session(p_tenant uuid, p_session uuid, p_person uuid, p_actor text, p_action text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text := (SELECT p.name FROM session s JOIN person p ON p.person_id = s.person_id AND p.tenant_id = s.tenant_id

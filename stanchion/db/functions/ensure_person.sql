@@ -1,7 +1,7 @@
 -- purpose: the person who signs in, made at the first time; what their provider says of them is kept, a changed role and changed teams are noted
 -- transition: none
 -- fenced by: the unique keys (tenant, name) and (tenant, issuer, subject)
--- locks: the person, then their rows in teams, then the audit log
+-- locks: the person, then their rows in teams; the audit chain last
 CREATE FUNCTION ensure_person(p_tenant uuid, p_name text, p_display text, p_email text, p_issuer text, p_subject text, p_role text, p_teams text[], p_governed text[], p_actor text)
 RETURNS TABLE (person_id uuid, name text, role text, disabled boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column

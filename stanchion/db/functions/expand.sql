@@ -45,7 +45,7 @@ BEGIN
     v_done := a.o_done;
   ELSIF p_items IS NOT NULL THEN
     v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
-      ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at <= v_now LIMIT 5000) x) END;
+      ELSE limits.OFFER_WINDOW - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at <= v_now LIMIT limits.OFFER_WINDOW) x) END;
     PERFORM expand_children(f, p_first, p_items, p_template, v_room, steps_in_offer(f.workflow, f.workflow_version, p_template->>'node', p_total));
   END IF;
   IF p_next >= p_total THEN DELETE FROM timer t WHERE t.target_id = p_fan AND t.kind = 'expand'; END IF;

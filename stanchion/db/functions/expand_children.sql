@@ -26,7 +26,7 @@ BEGIN
     SELECT f.tenant_id, k.kind, v_now + (p_template->>k.span)::bigint * interval '1 ms', f.run_id, s.step_id FROM s, (VALUES ('start_deadline', 'start_within_ms'), ('step_deadline', 'total_ms')) k(kind, span) WHERE p_template->>k.span IS NOT NULL
   )
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
-  SELECT ((s.idx / p_each) % 8)::smallint, f.tenant_id, 'stanchion.workers.' || v_queue || '.commands.v1', (array_agg(s.step_id))[1]::text, 'ExecuteSteps', f.run_id::text,
+  SELECT ((s.idx / p_each) % limits.OUTBOX_PARTITIONS)::smallint, f.tenant_id, 'stanchion.workers.' || v_queue || '.commands.v1', (array_agg(s.step_id))[1]::text, 'ExecuteSteps', f.run_id::text,
          jsonb_build_object('workflow', f.workflow, 'version', f.workflow_version, 'node', v_node, 'steps', jsonb_agg(s.step_id))::text
   FROM s WHERE s.idx - p_first < p_room GROUP BY s.idx / p_each ORDER BY s.idx / p_each;
 END $$;

@@ -1,7 +1,7 @@
 -- purpose: what became of a try: sent, due again after a delay, or given up after its time; false: another courier has it, or it is gone
 -- transition: webhook delivery due -> sent|due|failed; when it is given up, webhook active -> failed and what else waits for it is held
 -- fenced by: the delivery's fence
--- locks: the webhook when it is given up, then its deliveries
+-- locks: the webhook when it is given up, then its deliveries; the audit chain last
 CREATE FUNCTION finish_delivery(p_tenant uuid, p_delivery uuid, p_fence bigint, p_sent boolean, p_status int, p_error text, p_delay_ms bigint) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d webhook_delivery;

@@ -1,10 +1,11 @@
--- purpose: do what is due: retries, deadlines of joins, steps and tasks; expansions are the planner's
+-- purpose: do what is due, or (p_only) one of it: retries, deadlines of joins, steps and tasks; expansions are the planner's
 -- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
 -- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
-CREATE FUNCTION fire_timers(p_limit int) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION fire_timers(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
+  v_aside uuid[] := aside('timer');
   t timer;
   d record;
   v_fired int := 0;
@@ -13,7 +14,10 @@ DECLARE
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
 BEGIN
-  FOR t IN SELECT x.* FROM timer x WHERE x.due_at <= v_now AND x.kind <> 'expand' ORDER BY x.due_at LIMIT p_limit LOOP
+  FOR t IN
+    (SELECT x.* FROM timer x WHERE p_only IS NULL AND x.due_at <= v_now AND x.kind <> 'expand' AND x.timer_id <> ALL (v_aside) ORDER BY x.due_at LIMIT p_limit)
+    UNION ALL SELECT x.* FROM timer x WHERE x.timer_id = p_only AND x.due_at <= v_now AND x.kind <> 'expand'
+  LOOP
     IF t.kind = 'barrier_deadline' THEN
       CONTINUE WHEN v_fired > 0;
       PERFORM fire_barrier_deadline(t);

@@ -1,7 +1,7 @@
 -- purpose: make a version that a person or a key uploaded visible, once its content is stored and verified
 -- transition: artifact_version pending -> available
 -- fenced by: the version's state; a task whose payloads were removed takes no more
--- locks: the task (shared), then the version, the object, its removal, the artifact, then the audit log
+-- locks: the task (shared), then the version, the object, its removal, the artifact; the audit chain last
 CREATE FUNCTION flip_upload(p_tenant uuid, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE

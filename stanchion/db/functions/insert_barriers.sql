@@ -16,7 +16,7 @@ BEGIN
   ), l AS (
     -- the capacity of each slot is exact: it is known from the indexes which child arrives where
     INSERT INTO barrier_slot (tenant_id, barrier_id, slot, remaining)
-    SELECT p.tenant_id, p.barrier_id, (i / 64) % 16, count(*) FROM p, generate_series(0, p.expected - 1) i WHERE coalesce(p.slots, 0) > 0 GROUP BY 1, 2, 3
+    SELECT p.tenant_id, p.barrier_id, slot_of(i), count(*) FROM p, generate_series(0, p.expected - 1) i WHERE coalesce(p.slots, 0) > 0 GROUP BY 1, 2, 3
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, 'BarrierCreated', 0, v_now, jsonb_strip_nulls(jsonb_build_object('barrier', p.barrier_id, 'step', p.step_id, 'fan', p.fan_id, 'node', p.node, 'kind', p.kind, 'rule', p.rule, 'need', p.need, 'expected', p.expected,

@@ -8,12 +8,7 @@ CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int,
   ), k AS (
     SELECT b AS b FROM w JOIN barrier b ON b.barrier_id = w.barrier_id
     WHERE w.kind = 'gather' AND w.state = 'waiting' AND w.created_at < clock() - p_older AND EXISTS (SELECT FROM run r WHERE r.run_id = w.run_id AND r.state IN ('created', 'running'))
-  ), c AS (
-    SELECT (k.b).barrier_id, k.b, x.* FROM k, LATERAL (
-      SELECT coalesce(sum(s.ok), 0) AS ok, coalesce(sum(s.bad), 0) AS bad, coalesce(sum(s.skipped), 0) AS skipped, count(*) FILTER (WHERE s.remaining > 0) AS slots_left,
-        bool_or(s.remaining <> coalesce((SELECT l.remaining FROM barrier_slot l WHERE l.barrier_id = (k.b).barrier_id AND l.slot = s.slot), s.remaining)) AS wrong FROM slots_of(k.b) s) x
   )
   SELECT (SELECT w.barrier_id FROM w ORDER BY w.barrier_id DESC LIMIT 1), (SELECT count(*)::int FROM k),
-    ARRAY(SELECT c.barrier_id FROM c WHERE CASE WHEN (c.b).slots > 0 THEN c.wrong OR (c.b).slots_left <> c.slots_left OR (c.b).failed <> c.bad OR (c.b).skipped <> c.skipped
-      ELSE ((c.b).succeeded, (c.b).failed, (c.b).skipped) <> (c.ok, c.bad, c.skipped) END)
+    ARRAY(SELECT (k.b).barrier_id FROM k WHERE is_miscounted(k.b))
 $$;

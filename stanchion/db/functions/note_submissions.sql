@@ -1,7 +1,7 @@
 -- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of eight lanes: submitters don't wait for each other's commits
 -- transition: none
 -- fenced by: the chain of hashes of the lane
--- locks: a lane of each tenant's audit log, tenants in order
+-- locks: nothing else, tenants in order; the audit chain last
 CREATE FUNCTION note_submissions(p_tasks uuid[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   INSERT INTO audit (tenant_id, lane, actor, action, target, detail)
   SELECT t.tenant_id, pg_backend_pid() % 8 + 1, t.submitted_by, 'task.submit', CASE count(*) WHEN 1 THEN min(t.task_id::text) ELSE count(*) || ' tasks' END,

@@ -1,8 +1,8 @@
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones)
-CREATE FUNCTION offer_ready(p_window int, p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the advisory lock on putting aside, shared with other offers; then ready rows (skipping locked ones): it never waits for a row
+CREATE FUNCTION offer_ready(p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   q text;
@@ -11,6 +11,8 @@ DECLARE
   v_again uuid[];
   v_parked uuid[];
 BEGIN
+  -- whoever makes work leasable (a resume, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('put aside', 0));
   FOR q IN
     WITH RECURSIVE w(queue) AS (
       (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL ORDER BY r.queue LIMIT 1)
@@ -18,8 +20,8 @@ BEGIN
       SELECT (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL AND r.queue > w.queue ORDER BY r.queue LIMIT 1) FROM w WHERE w.queue IS NOT NULL
     ) SELECT w.queue FROM w WHERE w.queue IS NOT NULL
   LOOP
-    v_room := p_window - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT p_window) x);
-    CONTINUE WHEN v_room < least(p_window / 10, 50);
+    v_room := limits.OFFER_WINDOW - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT limits.OFFER_WINDOW) x);
+    CONTINUE WHEN v_room < 50;
     v_ids := v_ids || (SELECT array_agg(x.step_id) FROM (SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at IS NULL ORDER BY r.priority DESC, r.since LIMIT least(v_room, p_batch) FOR UPDATE SKIP LOCKED) x);
   END LOOP;
   FOR q IN

@@ -1,7 +1,7 @@
 -- purpose: a session of a person; only hashes of what opens it are kept; null for a person who is disabled; sessions that ended long ago go
 -- transition: none
 -- fenced by: the unique key of the token's hash
--- locks: the person, sessions that go, then the audit log
+-- locks: the person, sessions that go; the audit chain last
 CREATE FUNCTION open_session(p_tenant uuid, p_person uuid, p_kind text, p_hash bytea, p_csrf bytea, p_seconds int, p_idle_seconds int, p_by text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text;

@@ -2,4 +2,4 @@
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (get_byte(uuid_send(p_id), 15) % 8)::smallint $$;
+CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (get_byte(uuid_send(p_id), 15) % limits.OUTBOX_PARTITIONS)::smallint $$;

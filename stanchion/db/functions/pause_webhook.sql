@@ -1,7 +1,7 @@
 -- purpose: hold the deliveries of a webhook, or let them go again, also after it failed; false when there is none
 -- transition: webhook active -> paused, paused|failed -> active; its deliveries are held, or due at once
 -- fenced by: nothing
--- locks: the webhook, its deliveries, then the audit log
+-- locks: the webhook, its deliveries; the audit chain last
 CREATE FUNCTION pause_webhook(p_tenant uuid, p_webhook uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_was text;

@@ -1,7 +1,7 @@
 -- purpose: pin a version, which retention and deletion then leave alone, or let it go
 -- transition: none (pinned_at is a flag)
 -- fenced by: the version being available
--- locks: the version, then the audit log
+-- locks: the version; the audit chain last
 CREATE FUNCTION pin_artifact(p_tenant uuid, p_version uuid, p_pinned boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();

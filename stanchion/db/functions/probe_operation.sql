@@ -1,7 +1,7 @@
 -- purpose: a person wants the outside system to be asked now, not at the next due time
 -- transition: none
 -- fenced by: nothing; a probe is a lease as any other
--- locks: the step, then the audit log
+-- locks: the step; the audit chain last
 CREATE FUNCTION probe_operation(p_tenant uuid, p_operation uuid, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   s step;

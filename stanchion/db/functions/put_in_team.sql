@@ -1,7 +1,7 @@
 -- purpose: put a person into a team, or take them out; false when there is no such person
 -- transition: none
 -- fenced by: the primary key
--- locks: the row of the member, then the audit log
+-- locks: the row of the member; the audit chain last
 CREATE FUNCTION put_in_team(p_tenant uuid, p_team text, p_name text, p_in boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_person uuid := (SELECT p.person_id FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name);

@@ -1,4 +1,4 @@
--- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window of 5,000 is not full
+-- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window is not full
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -6,5 +6,5 @@ CREATE FUNCTION queue_has_room(p_queue text, p_sample boolean) RETURNS boolean L
 BEGIN
   IF EXISTS (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at IS NULL) THEN RETURN false; END IF;
   IF NOT p_sample THEN RETURN true; END IF;
-  RETURN (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at <= clock() LIMIT 5000) x) < 5000;
+  RETURN (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at <= clock() LIMIT limits.OFFER_WINDOW) x) < limits.OFFER_WINDOW;
 END $$;

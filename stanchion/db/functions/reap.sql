@@ -1,8 +1,8 @@
--- purpose: take back leases that expired, by the database's clock; a loss counts when the step had begun
+-- purpose: take back leases that expired, by the database's clock, or (p_only) one of them; a loss counts when the step had begun
 -- transition: step leased|running|reconciling -> ready, failed when its attempts are used up, or unknown when it had sent something; attempt -> lost
 -- fenced by: the attempt's expiry, checked again under the step's lock
 -- locks: steps by id (skipping locked ones), then slots, barriers, held steps, runs, tasks
-CREATE FUNCTION reap(p_limit int) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION reap(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   v_ids uuid[];
@@ -11,6 +11,7 @@ DECLARE
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
   v_now timestamptz := clock();
+  v_aside uuid[] := aside('lease');
   s step;
   t attempt;
   v_final boolean;
@@ -18,7 +19,11 @@ DECLARE
   v_worst int[];
   v_x record;
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
+  IF p_only IS NULL THEN
+    SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now AND a.step_id <> ALL (v_aside) ORDER BY a.lease_until LIMIT p_limit) x;
+  ELSE
+    v_ids := ARRAY[p_only];
+  END IF;
   IF v_ids IS NULL THEN RETURN; END IF;
   -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
   SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (

@@ -1,7 +1,7 @@
 -- purpose: set a waiting join's counts to what its branches say, after a counter was damaged from outside; then decide it, as an arrival would have
 -- transition: those of decide_barrier
 -- fenced by: the join's state; what has settled is counted under the locks that every arrival takes
--- locks: slots, the barrier, then those of any arrival
+-- locks: slots, the barrier, then those of any arrival; the audit chain last
 CREATE FUNCTION recount_barrier(p_barrier uuid) RETURNS jsonb LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;

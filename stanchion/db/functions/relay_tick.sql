@@ -10,7 +10,7 @@ DECLARE
 BEGIN
   INSERT INTO relay AS r (relay_id, name, seen_at) VALUES (p_relay, p_name, v_now) ON CONFLICT (relay_id) DO UPDATE SET seen_at = v_now;
   DELETE FROM relay r WHERE r.seen_at < v_now - p_ttl_ms * interval '2 ms';
-  v_share := ceil(8.0 / greatest((SELECT count(*) FROM relay), 1));
+  v_share := ceil(limits.OUTBOX_PARTITIONS::numeric / greatest((SELECT count(*) FROM relay), 1));
   UPDATE outbox_partition p SET lease_until = v_now + p_ttl_ms * interval '1 ms'
   WHERE p.part IN (SELECT x.part FROM outbox_partition x WHERE x.owner = p_relay AND x.lease_until >= v_now ORDER BY x.part LIMIT v_share FOR NO KEY UPDATE SKIP LOCKED);
   UPDATE outbox_partition p SET owner = NULL WHERE p.part IN (SELECT x.part FROM outbox_partition x WHERE x.owner = p_relay ORDER BY x.part OFFSET v_share FOR NO KEY UPDATE SKIP LOCKED);

@@ -1,7 +1,7 @@
 -- purpose: remove a webhook with its deliveries; the audit log keeps that it was there; false when there is none
 -- transition: none
 -- fenced by: nothing
--- locks: the webhook, its deliveries, then the audit log
+-- locks: the webhook, its deliveries; the audit chain last
 CREATE FUNCTION remove_webhook(p_tenant uuid, p_webhook uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_url text;

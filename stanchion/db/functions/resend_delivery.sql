@@ -1,7 +1,7 @@
 -- purpose: send a delivery again, whether it was sent, given up, or waits for its next try; false when there is none
 -- transition: webhook delivery sent|failed|due -> due
 -- fenced by: the fence rises, so that a try that is under way decides nothing any more
--- locks: the delivery, then the audit log
+-- locks: the delivery; the audit chain last
 CREATE FUNCTION resend_delivery(p_tenant uuid, p_delivery uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d webhook_delivery;

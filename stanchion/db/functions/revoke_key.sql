@@ -1,7 +1,7 @@
 -- purpose: end a key; revoking it again changes nothing; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_key(p_tenant uuid, p_key uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text;

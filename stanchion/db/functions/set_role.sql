@@ -1,7 +1,7 @@
 -- purpose: give a person a role and rights beside it; only one whose present role the caller outranks: done, missing, or beyond
 -- transition: none
 -- fenced by: the roles that the caller may touch, compared under the person's lock
--- locks: the person, then the audit log
+-- locks: the person; the audit chain last
 CREATE FUNCTION set_role(p_tenant uuid, p_name text, p_role text, p_rights text[], p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   x person;

@@ -1,7 +1,7 @@
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
 -- transition: births: task accepted, run created, steps, barriers
 -- fenced by: unique keys of task (tenant, idempotency_key) and inbox (message, consumer, tenant)
--- locks: only new rows, tasks in key order; last a lane of each tenant's audit log
+-- locks: only new rows, tasks in key order; the audit chain last
 CREATE FUNCTION submit(p_tasks jsonb, p_steps jsonb, p_barriers jsonb) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column

@@ -1,7 +1,7 @@
 -- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
 -- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
 -- fenced by: the operation being unknown
--- locks: the step, the operation, then the run (shared), then the audit log
+-- locks: the step, the operation, then the run (shared); the audit chain last
 CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;

@@ -18,7 +18,7 @@ from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
 from .people import person, session, sign_in, team_member
-from .processes import maintenance_job, worker
+from .processes import cluster, maintenance_job, set_aside, worker
 from .steps import attempt, blob, ready, refused_write, result, step, timer
 from .tenants import api_key, audit, signing_key, tenant
 from .webhooks import webhook, webhook_delivery
@@ -35,6 +35,7 @@ __all__ = [
     "barrier_release",
     "barrier_slot",
     "blob",
+    "cluster",
     "dead_letter",
     "event",
     "inbox",
@@ -53,6 +54,7 @@ __all__ = [
     "result",
     "run",
     "session",
+    "set_aside",
     "sign_in",
     "signing_key",
     "step",
@@ -72,5 +74,7 @@ for _machine in MACHINES:
     for _name, _expression in _machine.shapes.items():
         _table.append_constraint(CheckConstraint(_expression, name=_name))
 
-GLOBAL_TABLES = frozenset({"workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter"})
+GLOBAL_TABLES = frozenset(
+    {"cluster", "workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter"}
+)
 """Tables whose keys carry no tenant: what is deployed (definitions, workers) and what only the engine reads."""

@@ -52,7 +52,11 @@ barrier = Table(
     Index("barrier_of_step", "step_id", postgresql_where=text("step_id IS NOT NULL")),
     Index("barrier_of_run", "run_id"),
     Index("barrier_of_fan", "fan_id", postgresql_where=text("fan_id IS NOT NULL")),
-    Index("barrier_rest", "barrier_id", postgresql_where=text("kind = 'gather' AND NOT closed AND state <> 'waiting'")),
+    Index(
+        "barrier_rest",
+        "barrier_id",
+        postgresql_where=text("kind = 'gather' AND state <> 'waiting' AND (NOT closed OR sweep_at IS NOT NULL)"),
+    ),
     CheckConstraint("kind IN ('after', 'gather')", name="kinds_of_barriers"),
     CheckConstraint("rule IN ('all', 'first', 'at_least')", name="rules_of_barriers"),
     CheckConstraint("on_failed IN ('fail', 'collect', 'hold')", name="what_a_failed_child_does"),

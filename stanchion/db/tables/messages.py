@@ -26,7 +26,7 @@ event = Table(
     metadata,
     tenant_id(),
     Column("event_id", BigInteger, Identity(always=True), nullable=False),
-    Column("xid", Xid8, nullable=False, server_default=text("pg_current_xact_id()")),
+    Column("xid", Xid8, nullable=False, server_default=text("stanchion.event_xid(pg_current_xact_id())")),
     Column("run_id", Uuid, nullable=False),
     Column("step_id", Uuid),
     Column("fence", BigInteger),
@@ -88,6 +88,7 @@ inbox = Table(
     Column("message_id", Text, nullable=False),
     Column("consumer", Text, nullable=False),
     Column("subject", Uuid),
+    Column("answer", JSONB),  # of what is not answered from the state of its subject
     at("at"),
     PrimaryKeyConstraint("message_id", "consumer", "tenant_id"),
     Index("inbox_age", "at"),

@@ -1,4 +1,4 @@
-"""Workers that are there, and the jobs of maintenance."""
+"""The cluster that all of it runs on, workers that are there, and the jobs of maintenance."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from stanchion.db.columns import at, metadata, tenant_id
+
+cluster = Table(
+    "cluster",
+    metadata,
+    Column("here", Boolean, nullable=False, server_default="true"),
+    Column("system_identifier", BigInteger, nullable=False),
+    at("adopted_at"),
+    PrimaryKeyConstraint("here"),
+    CheckConstraint("here", name="a_database_is_in_one_cluster"),
+)
 
 worker = Table(
     "worker",
@@ -70,3 +80,20 @@ maintenance_job = Table(
     CheckConstraint("(lease_until IS NOT NULL) = (state = 'running')", name="a_running_maintenance_job_has_a_lease"),
     postgresql_with={"fillfactor": "70"},
 )
+
+set_aside = Table(
+    "set_aside",
+    metadata,
+    Column("kind", Text, nullable=False),
+    Column("target_id", Uuid, nullable=False),
+    tenant_id(),
+    Column("run_id", Uuid),
+    Column("code", Text, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("tries", SmallInteger, nullable=False),
+    at("since"),
+    at("retry_at"),
+    PrimaryKeyConstraint("target_id", "kind", "tenant_id"),
+    CheckConstraint("kind IN ('lease', 'timer', 'expansion', 'run', 'barrier')", name="kinds_of_what_may_be_set_aside"),
+)
+"""Single items of upkeep that the database refuses: damaged rows, which must not stop what is beside them."""

@@ -53,6 +53,7 @@ step = Table(
     Column("sources", ARRAY(Uuid)),
     Column("chooses", ARRAY(Uuid)),
     Column("late_for", ARRAY(Uuid)),
+    Column("failed_for", JSONB),
     Column("input", JSONB),
     Column("input_blob", LargeBinary),
     Column("answers", Text),

@@ -83,7 +83,7 @@ def counts_are_recounts(facts: Facts) -> Iterator[Said]:
         if barrier["slots"] and barrier["slots_left"]:
             if left != unsettled:
                 yield _of(barrier), f"{left} left in its slots, {unsettled} have not settled"
-        elif stored != (ok, bad, skipped) and barrier["on_failed"] != "hold":
+        elif stored != (ok, bad, skipped):
             yield _of(barrier), f"counts {stored}, and {(ok, bad, skipped)} are there"
         if barrier["slots"] and not barrier["slots_left"] and left:
             yield _of(barrier), "all its slots are full by its row, and not by theirs"
@@ -132,7 +132,7 @@ def _settled_at(facts: Facts) -> dict[UUID, int]:
     found: dict[UUID, int] = {}
     for event in facts.events:
         if event["step_id"] and event["kind"] in ends:
-            found[event["step_id"]] = event["event_id"]
+            found.setdefault(event["step_id"], event["event_id"])  # a reopened step settles again, and counted before
     return found
 
 

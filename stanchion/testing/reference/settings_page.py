@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from stanchion.db import grants
 from stanchion.runtime.homes import SERVICES, service_module
 from stanchion.runtime.kafka_settings import KafkaSettings
 from stanchion.runtime.settings import PREFIX, ServiceSettings
@@ -64,7 +65,10 @@ _SAID = {
 OTHERS = {
     "STANCHION_CONFIG": "a TOML file: top-level keys for all services, a table named like a service for that one",
     "STANCHION_ADMIN_DATABASE_URL": "the database as its administrator, for `stanchion db` and `stanchion doctor`",
-    "STANCHION_LOGIN_PASSWORD": "the password that `stanchion db migrate` gives to the services' logins",
+    **{
+        grants.password_variable(login): f"the password that `stanchion db migrate` gives to the login `{login}`"
+        for login in grants.LOGINS
+    },
     "STANCHION_API_URL": "where the command line and the clients find the API",
     "STANCHION_API_KEY": "the key that they send",
     "STANCHION_TENANT": "the tenant in whose name the command line sends Kafka commands",

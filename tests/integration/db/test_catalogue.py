@@ -13,12 +13,14 @@ from kit.databases import Databases
 from kit.engine import Admin
 
 import stanchion.db
+from stanchion.contracts import limits
 from stanchion.db import grants
-from stanchion.db.render import render
+from stanchion.db.render import render, with_limits
 from stanchion.db.tables import GLOBAL_TABLES, metadata
 
 DB = Path(stanchion.db.__file__).parent
 FUNCTIONS = sorted((DB / "functions").glob("*.sql"))
+ENTRY = re.compile(r"INSERT INTO audit |PERFORM note_(?:act|submissions)\(")
 HEADERS = ("-- purpose: ", "-- transition: ", "-- fenced by: ", "-- locks: ")
 NOWHERE = "'stanchion'::regnamespace"
 
@@ -235,7 +237,7 @@ class TestFunctions:
         with catalogue.transaction(force_rollback=True):
             catalogue.execute("SET LOCAL search_path = stanchion, pg_temp")
             for path in FUNCTIONS:
-                text = path.read_text()
+                text = with_limits(path.read_text())
                 if "CREATE FUNCTION" in text:
                     catalogue.execute(text.replace("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION"))  # type: ignore[arg-type]  # text of a file
 
@@ -252,10 +254,43 @@ class TestFiles:
             assert len(line) > len(header) + 3
         assert not lines[4].startswith("--")
 
+    def test_writes_to_the_audit_log_last(self, path: Path) -> None:
+        """A chain of a tenant has one writer at a time: whoever held it and then waited for a row would close a circle
+        with those that come the other way. Nothing that may wait stands behind the first entry, and the header says so."""
+        before, entry, rest = ENTRY.sub("ENTRY", path.read_text()).partition("ENTRY")
+        if not entry or path.stem.startswith("_"):
+            return
+        assert before.splitlines()[3].endswith("; the audit chain last")
+        assert not re.findall(r"\b(?:PERFORM|UPDATE|DELETE FROM|INSERT INTO|SELECT \* INTO|FOR SHARE)\b", rest)
+
     def test_defines_what_it_is_named_for(self, path: Path) -> None:
         """And nothing else, apart from the two files of types and guards."""
         names = re.findall(r"^CREATE FUNCTION (\w+)", path.read_text(), re.MULTILINE)
         assert path.stem.startswith("_") or names == [path.stem]
+
+
+def test_numbers_come_from_the_limits(catalogue: Admin) -> None:
+    """What the program and several functions have to agree on stands once; `limits.NAME` in a function is that number."""
+    assert found(catalogue, "SELECT part FROM stanchion.outbox_partition ORDER BY 1") == [
+        *range(limits.OUTBOX_PARTITIONS)
+    ]
+    slots = [(i // limits.SLOT_RUN) % limits.BARRIER_SLOTS for i in range(3_000)]
+    assert found(catalogue, "SELECT stanchion.slot_of(i) FROM generate_series(0, 2999) i ORDER BY i") == slots
+    keys = set(
+        found(catalogue, "SELECT DISTINCT stanchion.outbox_partition_for(i::text) FROM generate_series(1, 1000) i")
+    )
+    assert keys == set(range(limits.OUTBOX_PARTITIONS))
+    for path in FUNCTIONS:
+        bare = re.findall(r"idx / 64\b|% 16\b|% 8\b|& 7\b|\b5000\b", path.read_text())
+        assert not bare, f"{path.name}: name the limit"
+    assert "limits." not in render()
+
+
+@pytest.mark.parametrize("call", ["slot_of(idx)", "outbox_partition_of(step_id)", "event_xid(pg_current_xact_id())"])
+def test_small_rules_are_inlined(catalogue: Admin, call: str) -> None:
+    """They stand on the hot path for every row: as an expression they cost what they say, as a call ten times as much."""
+    plan = "\n".join(found(catalogue, f"EXPLAIN (VERBOSE) SELECT stanchion.{call} FROM stanchion.step"))
+    assert call.partition("(")[0] not in plan
 
 
 def test_every_granted_function_has_a_file() -> None:

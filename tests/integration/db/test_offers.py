@@ -8,9 +8,14 @@ import pytest
 from kit.engine import Engine, Worker
 from kit.flows import fan, single
 
+from services.workers.offers import Offers
+from stanchion.authority.dead_letters import DeadLetters, headers_from_json
 from stanchion.authority.leases import Leases, Reach
 from stanchion.authority.submission import Answer
+from stanchion.bus.consumer import Consumer
+from stanchion.bus.messages import Record
 from stanchion.contracts import limits
+from stanchion.runtime.kafka_settings import KafkaSettings
 
 
 def wide(engine: Engine, name: str) -> tuple[Answer, Worker]:
@@ -165,3 +170,16 @@ def test_a_step_that_began_in_time_may_be_retried_later(engine: Engine) -> None:
     engine.forward(4_000)
     engine.fire()
     assert engine.all("SELECT state FROM stanchion.step WHERE node = 'only'") == ["ready"]
+
+
+def test_what_is_no_offer_is_parked_without_its_secrets(engine: Engine) -> None:
+    """A record on a queue's topic that a worker can't read stands among the dead letters as any other: headers that are
+    named as secret hidden, bytes that are no text kept."""
+    consumer = Consumer(KafkaSettings("127.0.0.1:1"), "none", ["none"])
+    offers = Offers(consumer, lambda *_: True, DeadLetters(engine.worker_database).bury)
+    headers = [("authorization", b"Bearer stn_secret"), ("x", b"\xff\xfe")]
+    offers._take_in(Record("stanchion.workers.default.commands.v1", 0, 1, 0, b"k", headers, b"v", None))
+    code, value, kept = engine.one("SELECT code, value, headers FROM stanchion.dead_letter")
+    assert (code, value) == ("E-MSG-01", b"v")
+    assert "stn_secret" not in str(kept)
+    assert headers_from_json(kept) == [("x", b"\xff\xfe")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Event as ThreadEvent
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from kit.proxy import TcpProxy
 from sqlalchemy.engine import make_url
 
 from services.workers.patience import Patience
+from stanchion.authority.leases import Leases
 from stanchion.db.engine import Database
 from stanchion.errors import Unavailable
+from stanchion.runtime.clock import monotonic
 from stanchion.workflow import Ctx, Results, Workflow
 
 
@@ -99,6 +102,115 @@ def _away(worker: Any) -> bool:
     except Unavailable:
         return True
     return False
+
+
+def unanswered(monkeypatch: pytest.MonkeyPatch, leases: Leases, name: str) -> ThreadEvent:
+    """The first answer of a call gets lost, after it did what it does."""
+    lost, real = ThreadEvent(), getattr(leases, name)
+
+    def call(*given: Any) -> Any:
+        answer = real(*given)
+        if lost.is_set():
+            return answer
+        lost.set()
+        raise Unavailable("E-DB-01", "the connection was lost")
+
+    monkeypatch.setattr(leases, name, call)
+    return lost
+
+
+@pytest.mark.parametrize("by", ["lease", "complete"])
+def test_a_lease_whose_answer_was_lost_costs_no_attempt(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """The worker gives back at once what it never learned of, and it counts as never begun."""
+    wf = Workflow("unanswered")
+
+    @wf.step(retries=0)
+    def first(ctx: Ctx) -> int:
+        return 1
+
+    @wf.step(after=first, retries=0)
+    def second(ctx: Ctx, x: int) -> int:
+        return x
+
+    task = engine.submit(wf)
+    with crew(engine) as worker:
+        lost = unanswered(monkeypatch, worker.leases, by)
+        worker.work(lost.is_set)
+        worker.work(lambda: engine.task(task)[0] == "completed")
+        assert worker.foreman._doubted_until is not None, "the call may still be at work there"
+        late = worker.foreman._doubted_until
+        monkeypatch.setattr("services.workers.foreman.monotonic", lambda: late)
+        worker.foreman.run_once()
+        assert worker.foreman._doubted_until is None
+    assert sorted(engine.all("SELECT state FROM stanchion.attempt")) == ["released", "succeeded", "succeeded"]
+    assert engine.all("SELECT started_at FROM stanchion.attempt WHERE state = 'released'") == [None]
+    assert engine.all("SELECT attempts FROM stanchion.step") == [1, 1]
+    assert engine.all("SELECT attempted FROM stanchion.refused_write") == []
+
+
+def test_only_what_is_not_held_is_given_back(engine: Engine) -> None:
+    """What the worker names stays leased, under its fence; another worker's is not touched."""
+    flow = single("held")
+    for _ in range(3):
+        engine.submit(flow)
+    worker, other = engine.worker(), engine.worker()
+    held, unheld = worker.take(limit=2)
+    (foreign,) = other.take()
+    assert worker.leases.give_back_unheld([held]) == {unheld.step_id}
+    assert worker.leases.give_back_unheld([held]) == set()
+    assert worker.finish(held, 1)
+    assert other.finish(foreign, 1)
+    assert worker.leases.give_back_unheld([unheld]) == set()
+
+
+class SlowAnswers:
+    """A call of the database whose answer comes later than what it did, by the worker's own clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, leases: Leases, name: str, seconds: float) -> None:
+        self.late = 0.0
+        for module in ("attempt", "foreman", "lease_keeper", "settler"):
+            monkeypatch.setattr(f"services.workers.{module}.monotonic", lambda: monotonic() + self.late)
+        real = getattr(leases, name)
+
+        def call(*given: Any) -> Any:
+            answer = real(*given)
+            self.late += seconds
+            return answer
+
+        monkeypatch.setattr(leases, name, call)
+
+
+@pytest.mark.parametrize("by", ["lease", "complete"])
+def test_a_lease_is_trusted_from_when_it_was_asked_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """However late the answer came: the lease's time ran while the commit, or the network, was slow."""
+    wf, begun, ended = Workflow("asked"), ThreadEvent(), ThreadEvent()
+
+    @wf.step()
+    def first(ctx: Ctx) -> int:
+        return 1
+
+    @wf.step(after=first)
+    def second(ctx: Ctx, x: int) -> int:
+        begun.set()
+        ended.wait(20)
+        return x
+
+    task = engine.submit(wf)
+    if by == "lease":
+        hand = engine.worker()
+        hand.finish(hand.take("first")[0], 1)
+    with crew(engine, ttl_ms=20_000) as worker:
+        SlowAnswers(monkeypatch, worker.leases, by, 18.5)
+        worker.work(begun.is_set)
+        (attempt,) = worker.foreman.held.values()
+        worker.keeper.guard_once()
+        assert attempt.stop_reason == "out_of_reach", "another worker may be given it"
+        ended.set()
+        worker.work(lambda: engine.task(task)[0] == "completed")
 
 
 @pytest.mark.parametrize("large", [False, True], ids=["reading", "storing"])

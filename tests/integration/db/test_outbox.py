@@ -12,15 +12,20 @@ import pytest
 from kit.engine import Engine
 from kit.flows import fan, nested, single
 
+from stanchion.authority.dead_letters import DeadLetters
+from stanchion.authority.intake import Asked, Intake
 from stanchion.authority.outbox import Outbox
-from stanchion.contracts.commands import COMMANDS
+from stanchion.authority.queries import missing
+from stanchion.contracts import limits
+from stanchion.contracts.commands import COMMANDS, CancelTask
+from stanchion.contracts.envelope import Envelope
 from stanchion.contracts.events import EVENTS
 from stanchion.db.engine import Database
 from stanchion.db.grants import RELAY
 from stanchion.workflow import All, AtLeast
 
 TTL_MS = 2_000
-PARTITIONS = set(range(8))
+PARTITIONS = set(range(limits.OUTBOX_PARTITIONS))
 
 
 @pytest.fixture
@@ -189,12 +194,12 @@ def test_short_steps_are_offered_together(engine: Engine) -> None:
     assert offered(engine) == [1] + [4] * 16
     engine.admin.execute("DELETE FROM stanchion.outbox")
     engine.admin.execute("UPDATE stanchion.ready SET offered_at = NULL, offers = 0")
-    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(5000, 1000, 5000)")
+    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(1000, 5000)")
     assert offered(engine) == [1] + [4] * 16
     engine.admin.execute("DELETE FROM stanchion.outbox")
     engine.worker().seen()
     engine.admin.execute("UPDATE stanchion.ready SET offered_at = offered_at - interval '1 hour'")
-    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(5000, 1000, 5000)")
+    engine.orchestrator.call("offer", "SELECT stanchion.offer_ready(1000, 5000)")
     assert offered(engine) == [1] * 65, "what nobody took together is offered one by one"
 
 
@@ -210,3 +215,26 @@ def test_a_wide_fan_out_of_unknown_steps_is_offered_in_handfuls(engine: Engine) 
         assert set(offered(engine)) == sizes
         worker.finish_all(worker.take("visit"), "x")
         worker.finish_all(worker.take("gather"), {})
+
+
+def test_what_is_parked_and_sent_again_is_the_same_message(
+    engine: Engine, db: Callable[[str], Database], relay: Callable[[str], Outbox]
+) -> None:
+    """Readers know it by its id, place it by its sequence, and the sender of a command knows its answer by correlation."""
+    task = engine.submit(single("parked"))
+    asked = Asked(Envelope.new("CancelTask", "test", "t"), engine.tenant)
+    errors = {"missing": missing("task"), "too_late": missing("task")}
+    Intake(engine.service).cancel(asked, CancelTask(task_id=task.task_id), actor="ann", **errors)
+    columns = "part, tenant_id, message_id, topic, key, type, correlation_id, causation_id, sequence, at, body"
+    before = engine.all(f"SELECT {columns} FROM stanchion.outbox ORDER BY message_id")
+    assert {bool(row[8]) for row in before} == {bool(row[7]) for row in before} == {True, False}
+    one = relay("one")
+    for (row,) in engine.admin.execute("SELECT id FROM stanchion.outbox").fetchall():
+        one.park(row, "E-NET-03", "no")
+    assert engine.all("SELECT id FROM stanchion.outbox") == []
+    letters = DeadLetters(engine.service)
+    for letter in letters.page(engine.tenant, limit=100):
+        assert (
+            letters.claim(engine.tenant, letter["dead_letter_id"], again=False, by=engine.tenant, actor="ann") is None
+        )
+    assert engine.all(f"SELECT {columns} FROM stanchion.outbox ORDER BY message_id") == before

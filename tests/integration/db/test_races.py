@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from threading import Thread
 from uuid import UUID
 
+import psycopg
 import pytest
 from kit.engine import Engine
 from kit.flows import fan, single
@@ -393,3 +395,87 @@ def test_two_sweepers_and_a_worker_meet(engine: Engine, grace_ms: int) -> None:
     assert engine.all("SELECT count(*) FROM stanchion.event WHERE kind = 'RunCancelled'") == [40]
     assert deadlocks(engine) == 0
     engine.check_counts()
+
+
+@pytest.mark.parametrize("why", ["resume", "worker"])
+def test_what_is_put_aside_at_the_moment_it_can_be_leased_again_is_offered(
+    engine: Engine, database_url: str, why: str
+) -> None:
+    """Offers decide from what they saw: a resume, or the first worker of a version, that they did not see waits for them
+    and brings back what they put aside, instead of leaving it unseen for minutes."""
+    task = engine.submit(single("aside"))
+    worker = engine.worker()
+    if why == "resume":
+        worker.seen()
+        engine.pause(task)
+    engine.forward(7)
+    with psycopg.connect(database_url.replace("+psycopg", "")) as offers:
+        assert offers.execute("SELECT stanchion.offer_ready(1000, 5000)").fetchone() == (0,)
+        comes = Thread(target=worker.seen if why == "worker" else lambda: engine.pause(task, paused=False))
+        comes.start()
+        comes.join(0.5)
+        offers.commit()
+        comes.join(10)
+    assert engine.all("SELECT offered_at FROM stanchion.ready") == [None]
+
+
+def test_resumes_new_workers_and_offers_at_the_same_moment(engine: Engine) -> None:
+    """None waits for another in a circle, and in the end all that is ready is offered or waits to be."""
+    flow = single("asides")
+    tasks = [engine.submit(flow) for _ in range(40)]
+    workers = [engine.worker() for _ in tasks]
+    before = deadlocks(engine)
+
+    def turn(n: int) -> None:
+        engine.pause(tasks[n])
+        engine.pause(tasks[n], paused=False)
+
+    offer = engine.upkeep.offer
+    race(
+        40, turn, lambda n: workers[n].seen(), lambda _: offer(), lambda _: offer(), lambda _: workers[0].take(limit=3)
+    )
+    assert deadlocks(engine) == before
+    assert engine.all("SELECT step_id FROM stanchion.ready WHERE offered_at > stanchion.clock()") == []
+
+
+@pytest.mark.parametrize("act", ["open", "recount"])
+def test_the_audit_chain_is_locked_last(engine: Engine, database_url: str, act: str) -> None:
+    """Whoever pauses or cancels holds the run and then writes to the tenant's chain: a join that is opened or recounted
+    at that moment waits for the run without holding the chain, instead of ending one of the two as a deadlock."""
+    task = engine.submit(fan("audited", All(on_failed="hold"), []))
+    worker = engine.worker()
+    worker.finish(worker.take("plan")[0], ["a", "bad"])
+    engine.expand()
+    fine, bad = worker.take("visit")
+    worker.finish(fine, "A")
+    worker.fail(bad)
+    barrier = engine.barrier("gather")["barrier_id"]
+    call = f"SELECT stanchion.open_barrier('{engine.tenant}', '{barrier}', 'r', 'ann')"
+    if act == "recount":
+        engine.admin.execute(
+            "UPDATE stanchion.barrier SET failed = 0, on_failed = 'collect' WHERE barrier_id = %s", (barrier,)
+        )
+        call = f"SELECT stanchion.recount_barrier('{barrier}')"
+    errors: list[Exception] = []
+
+    def decide() -> None:
+        try:
+            with psycopg.connect(database_url.replace("+psycopg", ""), autocommit=True) as other:
+                other.execute(call)
+        except psycopg.Error as error:
+            errors.append(error)
+
+    with psycopg.connect(database_url.replace("+psycopg", "")) as pauses:
+        pauses.execute("UPDATE stanchion.run SET updated_at = updated_at WHERE run_id = %s", (engine.run_of(task),))
+        decides = Thread(target=decide)
+        decides.start()
+        decides.join(0.5)
+        assert decides.is_alive(), "it waits for the run"
+        pauses.execute(
+            "INSERT INTO stanchion.audit (tenant_id, actor, action, target, detail) VALUES (%s, 'ann', 'task.pause', 'x', '{}')",
+            (engine.tenant,),
+        )
+        pauses.commit()
+        decides.join(10)
+    assert errors == []
+    assert engine.barrier("gather")["state"] == "released"

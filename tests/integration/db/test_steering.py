@@ -94,11 +94,11 @@ def test_a_joining_step_that_goes_round_reads_the_same_results(engine: Engine) -
     worker = engine.worker()
     worker.work(until=lambda: bool(worker.ready("gather")))
     (first,) = worker.take("gather")
-    assert worker.leases.results_counts(first, first.sources[0], "visit")["succeeded"] == 3
+    assert worker.leases.results_counts(first, first.sources[0])["succeeded"] == 3
     worker.settle([worker.executor._again(worker.attempt(first), "gather", {"tries": 1})])
     (second,) = worker.take("gather")
     assert second.round == 1
-    assert worker.leases.results_counts(second, second.sources[0], "visit")["succeeded"] == 3
+    assert worker.leases.results_counts(second, second.sources[0])["succeeded"] == 3
     assert [r[0] for r in worker.leases.results_page(second, second.sources[0], "visit", -1, 10)] == [0, 1, 2]
     worker.finish(second, 61)
     assert engine.task(task) == ("completed", "succeeded")

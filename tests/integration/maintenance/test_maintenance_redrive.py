@@ -157,15 +157,17 @@ def test_what_the_relay_had_parked_goes_back_into_the_outbox(scene: Scene, admin
     """In the transaction that records it, and once."""
     admin.execute(
         'INSERT INTO stanchion.dead_letter (tenant_id, topic, partition, "offset", key, value, headers, code, reason)'
-        " SELECT %s, 'outbox:' || %s, 3, n, 'k', '{}', '[[\"ce_type\", \"RunFailed\"]]', 'E-NET-03', 'large' FROM generate_series(1, 3) n",
+        " SELECT %s, 'outbox:' || %s, 3, n, 'k', '{}', jsonb_build_array("
+        "'[\"ce_type\", \"RunFailed\"]'::jsonb, jsonb_build_array('ce_sequence', n::text)), 'E-NET-03', 'large'"
+        " FROM generate_series(1, 3) n",
         (scene.tenant, scene.topic),
     )
     before = admin.execute("SELECT count(*) FROM stanchion.outbox").fetchone()
     scene.asking.request_redrive(scene.tenant, "r", Redrive(topic=scene.topic), actor="x")
     scene.work()
-    found = admin.execute("SELECT part, topic, key, type, body FROM stanchion.outbox ORDER BY id").fetchall()
+    found = admin.execute("SELECT part, topic, key, type, body, sequence FROM stanchion.outbox ORDER BY id").fetchall()
     assert before == (0,)
-    assert found == [(3, scene.topic, "k", "RunFailed", "{}")] * 3
+    assert found == [(3, scene.topic, "k", "RunFailed", "{}", n) for n in (1, 2, 3)]
 
 
 def test_a_broker_that_is_away_costs_time_only(scene: Scene, admin: Admin) -> None:

@@ -174,6 +174,21 @@ class TestCommands:
         assert (kind, answer["code"]) == ("TaskRejected", code)
         assert look.execute("SELECT count(*) FROM stanchion.dead_letter WHERE key = %s", (mark,)).fetchone() == (0,)
 
+    def test_what_was_accepted_is_answered_as_such_after_its_deadline(
+        self, send: Callable[..., UUID], reply: Callable[..., Any], look: Look, eventually: Callable[..., Any]
+    ) -> None:
+        """The same message again, as a broker may send it: TaskAccepted for the same task, not TaskRejected."""
+        soon = datetime.now(UTC) + timedelta(seconds=3)
+        body = {"workflow": "single", "input": {}, "deadline": soon.isoformat()}
+        message = send(body)
+        first = reply(message)
+        look.execute("DELETE FROM stanchion.outbox WHERE correlation_id = %s", (str(message),))
+        eventually(lambda: datetime.now(UTC) > soon, 10)
+        send(body, id=message)
+        kind, again = reply(message)
+        assert kind == first[0] == "TaskAccepted"
+        assert (again["task_id"], again["duplicate"]) == (first[1]["task_id"], True)
+
     def test_a_cancel_is_answered(
         self, send: Callable[..., UUID], reply: Callable[..., Any], api: Api, hand: Hand
     ) -> None:

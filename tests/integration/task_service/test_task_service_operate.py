@@ -219,7 +219,7 @@ class TestRetry:
         assert api.get(f"{path}/result")["result"] == "kept"
 
     def test_only_what_ended_badly_is_retried(self, api: Api, hand: Hand) -> None:
-        """409 E-TASK-07 while it goes on and once it is done; two retries at once make one run."""
+        """409 E-TASK-07 while it goes on, E-TASK-09 once it is done; two retries at once make one run."""
         made = api.submit("single", {"x": 1})
         path = f"/v1/tasks/{made['task_id']}"
         assert api.post(f"{path}/retry", {}, 409)["code"] == "E-TASK-07"
@@ -228,7 +228,7 @@ class TestRetry:
         api.post(f"{path}/retry", {}, 201)
         assert api.post(f"{path}/retry", {}, 409)["state"] == "accepted"
         hand.complete(hand.lease_of(made), lambda lease: 1)
-        assert api.post(f"{path}/retry", {}, 409)["code"] == "E-TASK-07"
+        assert api.post(f"{path}/retry", {}, 409)["code"] == "E-TASK-09"
 
 
 class TestWhy:

@@ -156,6 +156,16 @@ class TestGraph:
         assert node_of(task, "only")["refused_writes"] == 1
         assert node_of(task, "only")["attempts"] == 2
 
+    def test_a_node_began_when_there_was_something_to_do(self, api: Api, hand: Hand) -> None:
+        """Not when its step was planned: a step that waits takes no time."""
+        made = api.submit("pair", {"topic": "t"})
+        path = f"/v1/tasks/{made['task_id']}"
+        assert node_of(api.get(path), "second")["first_at"] is None
+        hand.complete(hand.lease_of(made), lambda lease: "text")
+        task = api.get(path)
+        assert node_of(task, "first")["first_at"] < node_of(task, "first")["last_at"]
+        assert node_of(task, "second")["first_at"] >= node_of(task, "first")["last_at"]
+
 
 class TestResult:
     """GET /v1/tasks/{id}/result."""

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from task_service_kit import Api, Hand
 
+from stanchion.contracts import limits
+
 
 class TestSubmit:
     """One task."""
@@ -249,6 +251,15 @@ class TestBulk:
         assert {answer["status"] for answer in answers} == {201}
         assert len({answer["task_id"] for answer in answers}) == 1_000
         assert api.post("/v1/tasks/bulk", {"tasks": [*items, items[0]]}, 413)["code"] == "E-SIZE-01"
+
+    def test_equal_inputs_too_large_for_a_row_are_stored_once(self, api: Api) -> None:
+        """Several tasks with the same large input in one bulk are all accepted, and each has it."""
+        topic = "x" * (limits.INLINE_BYTES + 1)
+        items = [{"workflow": "pair", "input": {"topic": topic}, "priority": n} for n in (1, 2)]
+        answers = api.post("/v1/tasks/bulk", {"tasks": items})["items"]
+        assert [answer["status"] for answer in answers] == [201, 201]
+        for answer in answers:
+            assert api.get(f"/v1/tasks/{answer['task_id']}/input")["input"] == {"topic": topic}
 
     def test_an_empty_bulk_is_nothing(self, api: Api) -> None:
         """No items, no answers."""

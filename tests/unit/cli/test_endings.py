@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,3 +127,31 @@ def test_nothing_named_is_unreachable(
 def test_a_failed_task_is_told_with_its_id() -> None:
     """Programs that catch it know which task it was."""
     assert TaskFailed("E-TASK-20", "x", task_id="tsk_1").task_id == "tsk_1"
+
+
+class TestStreams:
+    """What whoever started the command has closed, or filled, is no bug of the command."""
+
+    def run(self, arguments: str) -> tuple[int, str]:
+        """The exit code and standard error of a shell that runs `stanchion` with redirections."""
+        command = f"{shlex.quote(sys.executable)} -m stanchion.cli.main {arguments}"
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    @pytest.mark.parametrize("arguments", ["version >&-", "version <&-", "version >&- 2>&-"])
+    def test_a_closed_stream(self, arguments: str) -> None:
+        code, said = self.run(arguments)
+        assert code == 0
+        assert "E-BUG" not in said
+
+    def test_a_reader_that_has_had_enough(self) -> None:
+        code, said = self.run("task submit --help | head -c 1")
+        assert code == 0
+        assert "Traceback" not in said
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is full")
+    def test_a_full_disk(self) -> None:
+        code, said = self.run("version >/dev/full")
+        assert code == 1
+        assert "can't be written" in said
+        assert "E-BUG" not in said

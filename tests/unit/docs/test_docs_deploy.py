@@ -10,6 +10,7 @@ import pytest
 from docs_kit import CHECKOUT
 
 from stanchion.cli.launches import LOGINS
+from stanchion.db.grants import password_variable
 from stanchion.runtime.homes import SERVICES
 from stanchion.testing.reference.settings_page import OTHERS, service_settings
 
@@ -37,8 +38,11 @@ def test_variables_of_a_service_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(OURS))
 def test_a_service_has_its_own_login(name: str) -> None:
-    """No service connects with more rights than its own."""
-    assert f"//{LOGINS[name]}:" in OURS[name]["environment"]["STANCHION_DATABASE_URL"]
+    """No service connects with more rights than its own, nor with a password that opens another login."""
+    variable = password_variable(LOGINS[name])
+    assert f"//{LOGINS[name]}:${{{variable}:?" in OURS[name]["environment"]["STANCHION_DATABASE_URL"]
+    assert variable in PARTS["migrate"]["environment"]
+    assert not [other for other in OURS.values() if other is not OURS[name] and variable in str(other)]
 
 
 def test_the_migration_runs_before_the_services() -> None:

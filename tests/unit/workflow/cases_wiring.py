@@ -417,6 +417,17 @@ def join_and_each(wf: Workflow) -> None:
     def draft(ctx: Ctx, pages: Results[Page]) -> None: ...
 
 
+@refused("E-JOIN-06", "patient() holds for failed children of fetch, and strict() fails with the first of them")
+def hold_beside_all_that_fail(wf: Workflow) -> None:
+    fetch = pages(wf)
+
+    @wf.step(after=fetch, join=All(on_failed="hold"))
+    def patient(ctx: Ctx, pages: Results[Page]) -> None: ...
+
+    @wf.step(after=fetch, join="all")
+    def strict(ctx: Ctx, pages: list[Page]) -> None: ...
+
+
 @refused("E-JOIN-05", "draft() takes pages: Results[Page] but joins nothing there")
 def results_without_join(wf: Workflow) -> None:
     @wf.step(after=pages(wf))

@@ -77,6 +77,19 @@ class Page:
     seen: dict[str, int] = field(default_factory=dict)
 
 
+def a_cycle() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def deep(levels: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
 def page() -> Page:
     doc = Doc(id=UUID(int=1), at=datetime(2030, 1, 2, 3, 4, 5, 6, tzinfo=UTC), price=Decimal("1.10"), tags=["a"])
     return Page("t", date(2030, 1, 2), {"lang": "en"}, doc, Color.BLUE, 1, {"x": 1})
@@ -232,6 +245,14 @@ class TestRefusals:
             (str, "\ud800", "E-DATA-04", "$"),
             (Any, {"a": math.nan}, "E-DATA-05", "$.a"),
             (Any, {"a": object()}, "E-STEP-32", "$"),
+            (Any, b"\xff", "E-STEP-32", "$"),
+            (Any, {b"\xff": 1}, "E-STEP-32", "$"),
+            (Any, {"\ud800": 1}, "E-STEP-32", "$"),
+            (dict[str, int], {"\ud800": 1}, "E-STEP-32", "$"),
+            (dict[str, Any], {"a": {"\ud800": 1}}, "E-STEP-32", "$"),
+            (dict[str, Any], {"a": a_cycle()}, "E-STEP-32", "$"),
+            (Any, a_cycle(), "E-STEP-32", "$"),
+            (Any, deep(100_000), "E-STEP-32", "$"),
         ],
     )
     def test_what_json_can_t_say_is_refused_by_path(self, kind: Any, value: Any, code: str, path: str) -> None:

@@ -38,13 +38,19 @@ GRANT CREATE, USAGE ON SCHEMA stanchion TO stanchion_engine;
 SET search_path = stanchion, pg_temp;
 SET check_function_bodies = off;
 
--- the clock comes first: defaults name it
+-- these come first: defaults name them
 
 -- purpose: the one clock that decides; tests replace this function to move time
 -- transition: none
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION clock() RETURNS timestamptz LANGUAGE sql VOLATILE PARALLEL SAFE AS $$ SELECT clock_timestamp() $$;
+
+-- purpose: the place of a transaction in the order of events: its id here; after a restore into another cluster, adopt_cluster puts what was restored before it
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION event_xid(p_xid xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT p_xid $$;
 
 CREATE TABLE stanchion.api_key (
 	key_id UUID NOT NULL,
@@ -60,54 +66,6 @@ CREATE TABLE stanchion.api_key (
 	CONSTRAINT api_key_tenant_id_name_key UNIQUE (tenant_id, name),
 	CONSTRAINT a_secret_is_kept_as_its_hash CHECK (octet_length(secret_hash) = 32)
 );
-
-CREATE TABLE stanchion.artifact (
-	tenant_id UUID NOT NULL,
-	artifact_id UUID DEFAULT uuidv7() NOT NULL,
-	task_id UUID NOT NULL,
-	name TEXT NOT NULL,
-	latest INTEGER DEFAULT '0' NOT NULL,
-	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	CONSTRAINT artifact_pkey PRIMARY KEY (artifact_id, tenant_id),
-	CONSTRAINT artifact_task_id_name_tenant_id_key UNIQUE (task_id, name, tenant_id),
-	CONSTRAINT an_artifact_has_a_name_of_bounded_length CHECK (length(name) BETWEEN 1 AND 200),
-	CONSTRAINT versions_of_an_artifact_count_from_one CHECK (latest >= 0)
-)
- WITH (fillfactor = 70);
-
-CREATE TABLE stanchion.artifact_version (
-	tenant_id UUID NOT NULL,
-	version_id UUID DEFAULT uuidv7() NOT NULL,
-	artifact_id UUID NOT NULL,
-	task_id UUID NOT NULL,
-	run_id UUID NOT NULL,
-	step_id UUID,
-	fence BIGINT,
-	actor TEXT,
-	number INTEGER,
-	version BIGINT DEFAULT '0' NOT NULL,
-	state TEXT NOT NULL,
-	sha256 BYTEA,
-	size BIGINT,
-	media_type TEXT NOT NULL,
-	made_from UUID[] DEFAULT '{}' NOT NULL,
-	outlives BOOLEAN DEFAULT 'false' NOT NULL,
-	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	available_at TIMESTAMP WITH TIME ZONE,
-	deleted_at TIMESTAMP WITH TIME ZONE,
-	pinned_at TIMESTAMP WITH TIME ZONE,
-	CONSTRAINT artifact_version_pkey PRIMARY KEY (version_id, tenant_id),
-	CONSTRAINT content_is_named_by_its_sha256 CHECK (octet_length(sha256) = 32),
-	CONSTRAINT content_has_a_size CHECK (size >= 0),
-	CONSTRAINT a_version_is_of_a_lease_or_of_somebody CHECK ((step_id IS NULL) = (fence IS NULL) AND (step_id IS NULL) = (actor IS NOT NULL)),
-	CONSTRAINT states_of_artifact_versions CHECK (state IN ('pending', 'available', 'deleted')),
-	CONSTRAINT an_available_version_has_its_content CHECK (state <> 'available' OR (number IS NOT NULL AND sha256 IS NOT NULL AND size IS NOT NULL)),
-	CONSTRAINT a_pending_version_has_no_number CHECK (state <> 'pending' OR number IS NULL),
-	CONSTRAINT a_version_is_numbered_when_it_becomes_available CHECK ((number IS NOT NULL) = (available_at IS NOT NULL)),
-	CONSTRAINT a_version_has_an_end_only_when_it_was_deleted CHECK ((deleted_at IS NOT NULL) = (state = 'deleted')),
-	CONSTRAINT only_an_available_version_is_pinned CHECK (pinned_at IS NULL OR state = 'available')
-)
- WITH (fillfactor = 70);
 
 CREATE TABLE stanchion.attempt (
 	tenant_id UUID NOT NULL,
@@ -133,7 +91,6 @@ CREATE TABLE stanchion.attempt (
 
 CREATE TABLE stanchion.audit (
 	tenant_id UUID NOT NULL,
-	lane SMALLINT DEFAULT '0' NOT NULL,
 	audit_id BIGINT GENERATED ALWAYS AS IDENTITY,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	actor TEXT NOT NULL,
@@ -142,8 +99,7 @@ CREATE TABLE stanchion.audit (
 	detail JSONB NOT NULL,
 	previous_hash BYTEA,
 	hash BYTEA NOT NULL,
-	CONSTRAINT audit_pkey PRIMARY KEY (audit_id, tenant_id),
-	CONSTRAINT lanes_of_the_audit_log CHECK (lane BETWEEN 0 AND 8)
+	CONSTRAINT audit_pkey PRIMARY KEY (audit_id, tenant_id)
 );
 
 CREATE TABLE stanchion.barrier (
@@ -217,6 +173,14 @@ CREATE TABLE stanchion.blob (
 	CONSTRAINT a_blob_has_at_most_8_mib CHECK (size BETWEEN 0 AND 8388608)
 );
 
+CREATE TABLE stanchion.cluster (
+	here BOOLEAN DEFAULT 'true' NOT NULL,
+	system_identifier BIGINT NOT NULL,
+	adopted_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT cluster_pkey PRIMARY KEY (here),
+	CONSTRAINT a_database_is_in_one_cluster CHECK (here)
+);
+
 CREATE TABLE stanchion.dead_letter (
 	dead_letter_id UUID DEFAULT uuidv7() NOT NULL,
 	tenant_id UUID,
@@ -237,7 +201,7 @@ CREATE TABLE stanchion.dead_letter (
 CREATE TABLE stanchion.event (
 	tenant_id UUID NOT NULL,
 	event_id BIGINT GENERATED ALWAYS AS IDENTITY,
-	xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+	xid xid8 DEFAULT stanchion.event_xid(pg_current_xact_id()) NOT NULL,
 	run_id UUID NOT NULL,
 	step_id UUID,
 	fence BIGINT,
@@ -255,6 +219,7 @@ CREATE TABLE stanchion.inbox (
 	message_id TEXT NOT NULL,
 	consumer TEXT NOT NULL,
 	subject UUID,
+	answer JSONB,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT inbox_pkey PRIMARY KEY (message_id, consumer, tenant_id)
 );
@@ -291,79 +256,6 @@ CREATE TABLE stanchion.node_stat (
 	CONSTRAINT node_stat_pkey PRIMARY KEY (workflow, version, node)
 );
 
-CREATE TABLE stanchion.object_removal (
-	tenant_id UUID NOT NULL,
-	sha256 BYTEA NOT NULL,
-	asked_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	begun_at TIMESTAMP WITH TIME ZONE,
-	removed_at TIMESTAMP WITH TIME ZONE,
-	CONSTRAINT object_removal_pkey PRIMARY KEY (sha256, tenant_id),
-	CONSTRAINT an_object_is_named_by_its_sha256 CHECK (octet_length(sha256) = 32),
-	CONSTRAINT a_removal_begins_before_it_ends CHECK (removed_at IS NULL OR begun_at IS NOT NULL)
-);
-
-CREATE TABLE stanchion.operation (
-	tenant_id UUID NOT NULL,
-	operation_id UUID NOT NULL,
-	task_id UUID NOT NULL,
-	run_id UUID NOT NULL,
-	step_id UUID NOT NULL,
-	fence BIGINT NOT NULL,
-	proof BIGINT DEFAULT '0' NOT NULL,
-	scope_id UUID NOT NULL,
-	kind TEXT NOT NULL,
-	key TEXT NOT NULL,
-	state TEXT NOT NULL,
-	version BIGINT DEFAULT '0' NOT NULL,
-	payload JSONB,
-	payload_blob BYTEA,
-	payload_hash BYTEA NOT NULL,
-	request_key TEXT NOT NULL,
-	reach TEXT NOT NULL,
-	can_query BOOLEAN NOT NULL,
-	keeps_key_ms BIGINT,
-	lands_within_ms BIGINT,
-	undo_kind TEXT,
-	compensates UUID,
-	sends SMALLINT DEFAULT '0' NOT NULL,
-	probes SMALLINT DEFAULT '0' NOT NULL,
-	receipt JSONB,
-	provider_id TEXT,
-	error JSONB,
-	settled_by TEXT,
-	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	dispatched_at TIMESTAMP WITH TIME ZONE,
-	key_until TIMESTAMP WITH TIME ZONE,
-	lands_until TIMESTAMP WITH TIME ZONE,
-	unknown_since TIMESTAMP WITH TIME ZONE,
-	verified_at TIMESTAMP WITH TIME ZONE,
-	confirmed_at TIMESTAMP WITH TIME ZONE,
-	CONSTRAINT operation_pkey PRIMARY KEY (operation_id, tenant_id),
-	CONSTRAINT reaches_of_operations CHECK (reach IN ('reversible', 'compensatable', 'irreversible')),
-	CONSTRAINT a_payload_is_bound_by_its_sha256 CHECK (octet_length(payload_hash) = 32),
-	CONSTRAINT a_proof_of_an_operation_is_never_stored CHECK (proof = 0),
-	CONSTRAINT a_key_has_at_most_200_characters CHECK (length(key) BETWEEN 1 AND 200),
-	CONSTRAINT times_of_operations_are_positive CHECK (keeps_key_ms IS NULL OR keeps_key_ms > 0 AND (lands_within_ms IS NULL OR lands_within_ms > 0)),
-	CONSTRAINT states_of_operations CHECK (state IN ('prepared', 'dispatched', 'confirmed', 'unknown', 'not_done', 'refused', 'compensated')),
-	CONSTRAINT an_operation_was_sent_when_it_is_known_of CHECK (state IN ('prepared', 'refused', 'not_done') OR sends > 0),
-	CONSTRAINT a_confirmed_operation_has_a_time CHECK ((state IN ('confirmed', 'compensated')) = (confirmed_at IS NOT NULL))
-)
- WITH (fillfactor = 70);
-
-CREATE TABLE stanchion.operation_probe (
-	tenant_id UUID NOT NULL,
-	operation_id UUID NOT NULL,
-	number SMALLINT NOT NULL,
-	by TEXT NOT NULL,
-	verdict TEXT NOT NULL,
-	conclusive BOOLEAN NOT NULL,
-	detail JSONB,
-	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	CONSTRAINT operation_probe_pkey PRIMARY KEY (operation_id, number, tenant_id),
-	CONSTRAINT verdicts_of_probes CHECK (verdict IN ('done', 'not_done', 'cant_tell'))
-);
-
 CREATE TABLE stanchion.outbox (
 	id BIGINT GENERATED ALWAYS AS IDENTITY,
 	part SMALLINT NOT NULL,
@@ -389,27 +281,6 @@ CREATE TABLE stanchion.outbox_partition (
 	CONSTRAINT outbox_partition_pkey PRIMARY KEY (part)
 )
  WITH (fillfactor = 20);
-
-CREATE TABLE stanchion.person (
-	person_id UUID NOT NULL,
-	tenant_id UUID NOT NULL,
-	name TEXT NOT NULL,
-	display_name TEXT NOT NULL,
-	email TEXT,
-	issuer TEXT,
-	subject TEXT,
-	role TEXT NOT NULL,
-	rights TEXT[] DEFAULT '{}' NOT NULL,
-	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	disabled_at TIMESTAMP WITH TIME ZONE,
-	CONSTRAINT person_pkey PRIMARY KEY (person_id, tenant_id),
-	CONSTRAINT person_tenant_id_name_key UNIQUE (tenant_id, name),
-	CONSTRAINT person_tenant_id_issuer_subject_key UNIQUE (tenant_id, issuer, subject),
-	CONSTRAINT a_person_has_a_handle CHECK (name ~ '^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$'),
-	CONSTRAINT roles_of_people CHECK (role IN ('viewer', 'operator', 'approver', 'admin', 'platform')),
-	CONSTRAINT only_payloads_are_a_right_of_their_own CHECK (rights <@ ARRAY['payload.read']),
-	CONSTRAINT a_subject_has_an_issuer CHECK ((issuer IS NULL) = (subject IS NULL))
-);
 
 CREATE TABLE stanchion.ready (
 	step_id UUID NOT NULL,
@@ -487,35 +358,18 @@ CREATE TABLE stanchion.run (
 )
  WITH (fillfactor = 40);
 
-CREATE TABLE stanchion.session (
-	session_id UUID NOT NULL,
-	tenant_id UUID NOT NULL,
-	person_id UUID NOT NULL,
+CREATE TABLE stanchion.set_aside (
 	kind TEXT NOT NULL,
-	token_hash BYTEA NOT NULL,
-	csrf_secret BYTEA NOT NULL,
-	idle_seconds INTEGER NOT NULL,
-	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	used_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	expires_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	revoked_at TIMESTAMP WITH TIME ZONE,
-	CONSTRAINT session_pkey PRIMARY KEY (session_id, tenant_id),
-	CONSTRAINT session_token_hash_key UNIQUE (token_hash),
-	CONSTRAINT kinds_of_sessions CHECK (kind IN ('browser', 'cli')),
-	CONSTRAINT a_token_is_kept_as_its_hash CHECK (octet_length(token_hash) = 32),
-	CONSTRAINT a_csrf_secret_has_32_bytes CHECK (octet_length(csrf_secret) = 32)
-);
-
-CREATE TABLE stanchion.sign_in (
-	state_hash BYTEA NOT NULL,
+	target_id UUID NOT NULL,
 	tenant_id UUID NOT NULL,
-	binder_hash BYTEA NOT NULL,
-	nonce TEXT NOT NULL,
-	verifier TEXT NOT NULL,
-	return_to TEXT NOT NULL,
-	expires_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	CONSTRAINT sign_in_pkey PRIMARY KEY (state_hash, tenant_id),
-	CONSTRAINT a_sign_in_is_found_by_hashes CHECK (octet_length(state_hash) = 32 AND octet_length(binder_hash) = 32)
+	run_id UUID,
+	code TEXT NOT NULL,
+	why TEXT NOT NULL,
+	tries SMALLINT NOT NULL,
+	since TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	retry_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT set_aside_pkey PRIMARY KEY (target_id, kind, tenant_id),
+	CONSTRAINT kinds_of_what_may_be_set_aside CHECK (kind IN ('lease', 'timer', 'expansion', 'run', 'barrier'))
 );
 
 CREATE TABLE stanchion.signing_key (
@@ -542,7 +396,6 @@ CREATE TABLE stanchion.step (
 	waits SMALLINT DEFAULT '0' NOT NULL,
 	attempts SMALLINT DEFAULT '0' NOT NULL,
 	losses SMALLINT DEFAULT '0' NOT NULL,
-	doubts SMALLINT DEFAULT '0' NOT NULL,
 	max_attempts SMALLINT DEFAULT '4' NOT NULL,
 	priority SMALLINT DEFAULT '0' NOT NULL,
 	counts BOOLEAN DEFAULT 'false' NOT NULL,
@@ -559,6 +412,7 @@ CREATE TABLE stanchion.step (
 	sources UUID[],
 	chooses UUID[],
 	late_for UUID[],
+	failed_for JSONB,
 	input JSONB,
 	input_blob BYTEA,
 	answers TEXT,
@@ -571,15 +425,13 @@ CREATE TABLE stanchion.step (
 	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT step_pkey PRIMARY KEY (step_id, tenant_id),
-	CONSTRAINT kinds_of_steps CHECK (kind IN ('step', 'fan', 'undo')),
+	CONSTRAINT kinds_of_steps CHECK (kind IN ('step', 'fan')),
 	CONSTRAINT attempts_stay_within_the_budget CHECK (attempts <= max_attempts),
 	CONSTRAINT waits_never_fall_below_zero CHECK (waits >= 0),
 	CONSTRAINT a_proof_is_never_stored CHECK (proof = 0),
 	CONSTRAINT only_a_skipped_step_is_spoiled CHECK (NOT spoiled OR state = 'skipped'),
-	CONSTRAINT states_of_steps CHECK (state IN ('pending', 'ready', 'leased', 'running', 'waiting', 'retry_wait', 'unknown', 'reconciling', 'succeeded', 'failed', 'cancelled', 'skipped')),
-	CONSTRAINT a_fan_out_is_never_leased CHECK (kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait')),
-	CONSTRAINT what_is_in_doubt_is_never_settled CHECK (doubts = 0 OR state IN ('leased', 'running', 'reconciling', 'unknown')),
-	CONSTRAINT only_doubts_make_a_step_unknown CHECK (state <> 'unknown' OR doubts > 0)
+	CONSTRAINT states_of_steps CHECK (state IN ('pending', 'ready', 'leased', 'running', 'waiting', 'retry_wait', 'succeeded', 'failed', 'cancelled', 'skipped')),
+	CONSTRAINT a_fan_out_is_never_leased CHECK (kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait'))
 )
  WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
@@ -614,15 +466,6 @@ CREATE TABLE stanchion.task (
 )
  WITH (fillfactor = 70);
 
-CREATE TABLE stanchion.team_member (
-	tenant_id UUID NOT NULL,
-	team TEXT NOT NULL,
-	person_id UUID NOT NULL,
-	added_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	CONSTRAINT team_member_pkey PRIMARY KEY (person_id, team, tenant_id),
-	CONSTRAINT a_team_has_a_handle CHECK (team ~ '^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$')
-);
-
 CREATE TABLE stanchion.tenant (
 	tenant_id UUID NOT NULL,
 	name TEXT NOT NULL,
@@ -640,49 +483,9 @@ CREATE TABLE stanchion.timer (
 	target_id UUID NOT NULL,
 	version BIGINT,
 	CONSTRAINT timer_pkey PRIMARY KEY (timer_id, tenant_id),
-	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe'))
+	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline'))
 )
  WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000);
-
-CREATE TABLE stanchion.webhook (
-	webhook_id UUID NOT NULL,
-	tenant_id UUID NOT NULL,
-	url TEXT NOT NULL,
-	events TEXT[] NOT NULL,
-	master TEXT NOT NULL,
-	state TEXT DEFAULT 'active' NOT NULL,
-	created_by TEXT NOT NULL,
-	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	changed_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	CONSTRAINT webhook_pkey PRIMARY KEY (webhook_id, tenant_id),
-	CONSTRAINT states_of_webhooks CHECK (state IN ('active', 'paused', 'failed')),
-	CONSTRAINT a_webhook_wants_something CHECK (cardinality(events) BETWEEN 1 AND 50)
-);
-
-CREATE TABLE stanchion.webhook_delivery (
-	delivery_id UUID NOT NULL,
-	tenant_id UUID NOT NULL,
-	webhook_id UUID NOT NULL,
-	event_id UUID NOT NULL,
-	type TEXT NOT NULL,
-	subject TEXT NOT NULL,
-	body JSONB NOT NULL,
-	state TEXT DEFAULT 'due' NOT NULL,
-	fence BIGINT DEFAULT '0' NOT NULL,
-	tries INTEGER DEFAULT '0' NOT NULL,
-	status INTEGER,
-	error TEXT,
-	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	due_at TIMESTAMP WITH TIME ZONE,
-	give_up_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
-	ended_at TIMESTAMP WITH TIME ZONE,
-	CONSTRAINT webhook_delivery_pkey PRIMARY KEY (delivery_id, tenant_id),
-	CONSTRAINT webhook_delivery_webhook_id_event_id_tenant_id_key UNIQUE (webhook_id, event_id, tenant_id),
-	CONSTRAINT states_of_webhook_deliveries CHECK (state IN ('due', 'sent', 'failed')),
-	CONSTRAINT a_delivery_has_an_end_only_when_it_ended CHECK ((ended_at IS NULL) = (state = 'due')),
-	CONSTRAINT what_has_ended_is_not_due CHECK (state = 'due' OR due_at IS NULL)
-)
- WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000, fillfactor = 70);
 
 CREATE TABLE stanchion.worker (
 	worker_id UUID NOT NULL,
@@ -718,23 +521,11 @@ CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;
 
 INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;
 
-CREATE INDEX artifact_content ON stanchion.artifact_version (sha256) WHERE state = 'available';
-
-CREATE UNIQUE INDEX artifact_version_number ON stanchion.artifact_version (artifact_id, number, tenant_id);
-
-CREATE INDEX artifact_version_of_run ON stanchion.artifact_version (run_id);
-
-CREATE INDEX artifact_version_of_task ON stanchion.artifact_version (task_id, version_id);
-
-CREATE INDEX artifact_version_outlives ON stanchion.artifact_version (version_id) WHERE outlives AND pinned_at IS NULL AND state = 'available';
-
-CREATE INDEX artifact_version_pending ON stanchion.artifact_version (created_at) WHERE state = 'pending';
+INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FROM pg_control_system() c;
 
 CREATE UNIQUE INDEX attempt_one_open ON stanchion.attempt (step_id, tenant_id) WHERE ended_at IS NULL;
 
 CREATE INDEX attempt_open ON stanchion.attempt (lease_until) WHERE ended_at IS NULL;
-
-CREATE INDEX audit_lanes ON stanchion.audit (tenant_id, lane, audit_id);
 
 CREATE INDEX audit_of_tenant ON stanchion.audit (tenant_id, audit_id);
 
@@ -744,33 +535,13 @@ CREATE INDEX barrier_of_run ON stanchion.barrier (run_id);
 
 CREATE INDEX barrier_of_step ON stanchion.barrier (step_id) WHERE step_id IS NOT NULL;
 
-CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND NOT closed AND state <> 'waiting';
+CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND state <> 'waiting' AND (NOT closed OR sweep_at IS NOT NULL);
 
 CREATE INDEX inbox_age ON stanchion.inbox (at);
 
 CREATE INDEX maintenance_ended ON stanchion.maintenance_job (finished_at) WHERE finished_at IS NOT NULL;
 
 CREATE INDEX maintenance_open ON stanchion.maintenance_job (due_at) WHERE finished_at IS NULL;
-
-CREATE INDEX object_removal_ended ON stanchion.object_removal (removed_at) WHERE removed_at IS NOT NULL;
-
-CREATE INDEX object_removal_open ON stanchion.object_removal (asked_at) WHERE removed_at IS NULL;
-
-CREATE INDEX operation_blob ON stanchion.operation (payload_blob) WHERE payload_blob IS NOT NULL;
-
-CREATE UNIQUE INDEX operation_compensation ON stanchion.operation (compensates, tenant_id) WHERE compensates IS NOT NULL;
-
-CREATE UNIQUE INDEX operation_key ON stanchion.operation (scope_id, kind, key, tenant_id);
-
-CREATE INDEX operation_of_run ON stanchion.operation (run_id, operation_id);
-
-CREATE INDEX operation_of_step ON stanchion.operation (step_id);
-
-CREATE INDEX operation_of_task ON stanchion.operation (task_id, operation_id);
-
-CREATE UNIQUE INDEX operation_request_key ON stanchion.operation (request_key, tenant_id);
-
-CREATE INDEX operation_unsettled ON stanchion.operation (tenant_id, unknown_since) WHERE state IN ('dispatched', 'unknown');
 
 CREATE INDEX outbox_part ON stanchion.outbox (part, id);
 
@@ -788,10 +559,6 @@ CREATE INDEX run_of_task ON stanchion.run (task_id, number);
 
 CREATE INDEX run_winding_down ON stanchion.run (run_id) WHERE state = 'cancelling';
 
-CREATE INDEX sessions_of_person ON stanchion.session (person_id);
-
-CREATE INDEX sign_ins_by_end ON stanchion.sign_in (expires_at);
-
 CREATE INDEX step_blob ON stanchion.step (input_blob) WHERE input_blob IS NOT NULL;
 
 CREATE INDEX step_of_fan ON stanchion.step (fan_id, idx) WHERE fan_id IS NOT NULL;
@@ -808,23 +575,11 @@ CREATE INDEX task_newest ON stanchion.task (tenant_id, task_id DESC);
 
 CREATE INDEX task_with_payload ON stanchion.task (ended_at) WHERE ended_at IS NOT NULL AND payload_removed_at IS NULL;
 
-CREATE INDEX teams_of_tenant ON stanchion.team_member (tenant_id, team);
-
 CREATE INDEX timer_due ON stanchion.timer (due_at);
 
 CREATE INDEX timer_expand ON stanchion.timer (run_id, due_at) WHERE kind = 'expand';
 
 CREATE INDEX timer_of_target ON stanchion.timer (target_id);
-
-CREATE INDEX webhooks_of_tenant ON stanchion.webhook (tenant_id);
-
-CREATE INDEX deliveries_due ON stanchion.webhook_delivery (due_at) WHERE state = 'due' AND due_at IS NOT NULL;
-
-CREATE INDEX deliveries_ended ON stanchion.webhook_delivery (ended_at) WHERE ended_at IS NOT NULL;
-
-CREATE INDEX deliveries_of_tenant ON stanchion.webhook_delivery (tenant_id, delivery_id);
-
-CREATE INDEX deliveries_of_webhook ON stanchion.webhook_delivery (webhook_id, due_at) WHERE state = 'due';
 
 -- purpose: the composite types that functions pass among themselves
 -- transition: none
@@ -865,8 +620,6 @@ BEGIN
   IF TG_OP = 'DELETE' AND TG_LEVEL = 'ROW' AND TG_NARGS = 1 THEN
     IF TG_ARGV[0] = 'run' THEN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
-    ELSIF TG_ARGV[0] = 'operation' THEN
-      IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
       RETURN OLD;
     END IF;
@@ -883,29 +636,13 @@ BEGIN
   RETURN NEW;
 END $$;
 
-CREATE FUNCTION artifact_guard() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  -- numbers of versions have no holes and are never given twice, and a name stays what it is the name of
-  IF (NEW.tenant_id, NEW.artifact_id, NEW.task_id, NEW.name, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.artifact_id, OLD.task_id, OLD.name, OLD.created_at) OR NEW.latest NOT IN (OLD.latest, OLD.latest + 1) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an artifact only counts its versions';
-  END IF;
-  RETURN NEW;
-END $$;
-
-CREATE FUNCTION artifact_kept() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  -- a row that went while its content stayed would leave an object that nothing accounts for
-  IF OLD.state <> 'deleted' THEN RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('a version that is %s is not removed', OLD.state); END IF;
-  RETURN OLD;
-END $$;
-
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
-  -- one writer a lane at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
-  PERFORM pg_advisory_xact_lock(hashtextextended(concat('audit:', NEW.tenant_id, ':', NEW.lane), 0));
+  -- one writer a tenant at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
+  PERFORM pg_advisory_xact_lock(hashtextextended('audit:' || NEW.tenant_id::text, 0));
   NEW.audit_id := nextval('audit_audit_id_seq');
-  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id AND a.lane = NEW.lane ORDER BY a.audit_id DESC LIMIT 1);
-  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(audit_text(NEW.tenant_id, NEW.lane, NEW.audit_id, NEW.at, NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
+  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id ORDER BY a.audit_id DESC LIMIT 1);
+  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(concat_ws(E'\x1f', NEW.tenant_id, NEW.at AT TIME ZONE 'UTC', NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
   RETURN NEW;
 END $$;
 
@@ -915,6 +652,18 @@ END $$;
 -- locks: none
 CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (get_byte(uuid_send(p_id), 15) % 8)::smallint $$;
 
+-- purpose: the outbox partition of a message that belongs to no aggregate, by its key
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION outbox_partition_for(p_key text) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (hashtextextended(p_key, 0) & (8 - 1))::smallint $$;
+
+-- purpose: the slot of a join that a branch is counted in, by its index: neighbours share one, so that a batch touches few
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION slot_of(p_idx int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT (p_idx / 64) % 16 $$;
+
 -- purpose: the next number of a run's published events; drawn under the run's row lock, so that it follows commit order
 -- transition: none
 -- fenced by: the caller
@@ -922,36 +671,6 @@ CREATE FUNCTION outbox_partition_of(p_id uuid) RETURNS smallint LANGUAGE sql IMM
 CREATE FUNCTION next_sequence(p_run uuid) RETURNS bigint LANGUAGE sql VOLATILE SET search_path = stanchion, pg_temp AS $$
   UPDATE run SET seq = seq + 1 WHERE run_id = p_run RETURNING seq
 $$;
-
--- purpose: give up versions that were begun so long ago and never became available: their writer died, or was refused
--- transition: artifact_version pending -> deleted
--- fenced by: each version's state under its lock; a flip takes the same
--- locks: versions (skipping locked ones)
-CREATE FUNCTION abandon_versions(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz := clock();
-  v_n int;
-BEGIN
-  WITH d AS (
-    UPDATE artifact_version v SET state = 'deleted', version = v.version + 1, deleted_at = v_now WHERE (v.version_id, v.tenant_id) IN (
-      SELECT x.version_id, x.tenant_id FROM artifact_version x WHERE x.state = 'pending' AND x.created_at < v_now - p_older ORDER BY x.created_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED)
-    RETURNING v.*
-  ), e AS (
-    INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body) SELECT d.tenant_id, d.run_id, 'ArtifactAbandoned', d.version, v_now, 'sweeper', jsonb_strip_nulls(jsonb_build_object('artifact', d.version_id, 'step', d.step_id)) FROM d
-  )
-  SELECT count(*) INTO v_n FROM d;
-  RETURN v_n;
-END $$;
-
--- purpose: keep what was learned about an operation, whoever learned it and whether or not it settles anything
--- transition: none
--- fenced by: the caller
--- locks: the caller holds the operation
-CREATE FUNCTION add_probe(o operation, p_by text, p_verdict text, p_conclusive boolean, p_detail jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-BEGIN
-  INSERT INTO operation_probe (tenant_id, operation_id, number, by, verdict, conclusive, detail) VALUES (o.tenant_id, o.operation_id, o.probes + 1, p_by, p_verdict, p_conclusive, p_detail);
-  UPDATE operation x SET probes = x.probes + 1, verified_at = clock(), updated_at = clock() WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id;
-END $$;
 
 -- purpose: expansion in a retried run, one step a branch: children that succeeded on the same item before are born with that result, the others are ready; returns the arrivals, for the caller to spread
 -- transition: births: step succeeded (adopted) or ready
@@ -983,11 +702,31 @@ BEGIN
            jsonb_strip_nulls(jsonb_build_object('fan', f.step_id, 'idx', i.idx, 'adopted', i.adopt, 'state', CASE WHEN i.adopt IS NOT NULL THEN 'succeeded' END)) FROM i
   )
   SELECT array_agg(i.step_id) FILTER (WHERE i.adopt IS NULL), array_agg(i.step_id) FILTER (WHERE i.adopt IS NOT NULL),
-    (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT (j.idx / 64) % 16 AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
+    (SELECT array_agg(ROW(b, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT slot_of(j.idx) AS slot, count(*)::int AS n FROM i j WHERE j.adopt IS NOT NULL GROUP BY 1) x, unnest(v_feeds) b)
   INTO v_ready, o_done, o_arrivals FROM i;
   o_done := coalesce(o_done, '{}');
   o_arrivals := coalesce(o_arrivals, '{}');
   PERFORM make_ready(v_ready);
+END $$;
+
+-- purpose: after a logical restore: transactions of this cluster come after all that the restored events name, or those would be in its future, shown to nobody; true if the cluster is another one
+-- transition: none
+-- fenced by: the system identifier that the database was last seen under
+-- locks: the cluster's row, then the table of events, against writers
+CREATE FUNCTION adopt_cluster() RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_here bigint := (SELECT c.system_identifier FROM pg_control_system() c);
+  v_last xid8;
+BEGIN
+  PERFORM FROM cluster c WHERE c.system_identifier <> v_here FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  LOCK TABLE event IN SHARE ROW EXCLUSIVE MODE;
+  v_last := (SELECT max(e.xid) FROM event e);
+  IF v_last >= event_xid(pg_snapshot_xmax(pg_current_snapshot())) THEN
+    EXECUTE format('CREATE OR REPLACE FUNCTION event_xid(p_xid xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $f$ SELECT ((p_xid::text::numeric + %s)::text)::xid8 $f$', v_last);
+  END IF;
+  UPDATE cluster SET system_identifier = v_here, adopted_at = clock();
+  RETURN true;
 END $$;
 
 -- purpose: give steps that were planned as settled the results that they take over; returns their arrivals where they are awaited, for the caller to spread
@@ -1005,6 +744,30 @@ BEGIN
   SELECT coalesce(array_agg(a), '{}') INTO o_arrivals FROM step s, unnest(arrivals_of(s, CASE s.state WHEN 'skipped' THEN 'skipped' ELSE 'ok' END)) a WHERE s.step_id = ANY (o_done);
   SELECT coalesce(array_agg(ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath), '{}') INTO o_after FROM step s WHERE s.step_id = ANY (o_done) AND s.counts;
 END $$;
+
+-- purpose: what answers for a node of a run: of each branch the step of the newest round that stands for it and has a result, in the order of the branches from the outermost inwards; its fan-outs are looked for as fan_in does
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION answers_of(p_tenant uuid, p_run uuid, p_node text, p_scope text[], p_limit int) RETURNS TABLE (step_id uuid, path int[], body jsonb, blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH RECURSIVE f(fan_id, path, depth) AS (
+    SELECT NULL::uuid, '{}'::int[], 0
+    UNION ALL
+    SELECT n.step_id, CASE WHEN f.depth > 0 THEN f.path || n.idx ELSE f.path END, f.depth + 1
+    FROM f, LATERAL (
+      SELECT DISTINCT ON (s.idx) s.idx, s.step_id FROM step s
+      WHERE (s.fan_id = f.fan_id OR (f.fan_id IS NULL AND s.run_id = p_run AND s.fan_id IS NULL)) AND s.tenant_id = p_tenant AND s.kind = 'fan' AND s.node = p_scope[f.depth + 1]
+      ORDER BY s.idx, s.round DESC, s.step_id DESC) n
+    WHERE f.depth < cardinality(p_scope)
+  ), a AS (
+    SELECT n.step_id, f.path || n.idx AS path FROM f, LATERAL (
+      SELECT DISTINCT ON (s.idx) s.idx, s.step_id, s.state FROM step s
+      WHERE (s.fan_id = f.fan_id OR (f.fan_id IS NULL AND s.run_id = p_run AND s.fan_id IS NULL)) AND s.tenant_id = p_tenant AND s.kind = 'step' AND coalesce(s.answers, s.node) = p_node AND s.replaced_by IS NULL
+      ORDER BY s.idx, s.round DESC, s.step_id DESC) n
+    WHERE f.depth = cardinality(p_scope) AND n.state = 'succeeded' ORDER BY 2 LIMIT p_limit
+  )
+  SELECT a.step_id, a.path, r.body, r.blob FROM a, LATERAL (SELECT x.body, x.blob FROM result x WHERE x.step_id = a.step_id AND x.tenant_id = p_tenant LIMIT 1) r ORDER BY a.path
+$$;
 
 -- purpose: the arrivals of one settled step at the barriers that it feeds; a fan-out itself feeds none, its branches do
 -- transition: none
@@ -1056,27 +819,13 @@ BEGIN
   END LOOP;
 END $$;
 
--- purpose: ask for content to be removed that no available version of the tenant names; returns how many are asked for anew
+-- purpose: what no batch of this kind takes in for now
 -- transition: none
--- fenced by: the object's lock: whoever names the content takes it too
--- locks: objects by hash
-CREATE FUNCTION ask_removals(p_tenant uuid, p_hashes bytea[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_n int := 0;
-  v_hash bytea;
-BEGIN
-  FOR v_hash IN SELECT DISTINCT h FROM unnest(p_hashes) h ORDER BY h LOOP
-    -- most of what a sweep looks at is named: only what is not is worth a lock, of which a transaction has a few thousand
-    CONTINUE WHEN EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available');
-    PERFORM lock_object(p_tenant, v_hash);
-    IF NOT EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available') THEN
-      INSERT INTO object_removal (tenant_id, sha256) VALUES (p_tenant, v_hash)
-      ON CONFLICT (sha256, tenant_id) DO UPDATE SET asked_at = clock(), begun_at = NULL, removed_at = NULL WHERE object_removal.removed_at IS NOT NULL;
-      IF FOUND THEN v_n := v_n + 1; END IF;
-    END IF;
-  END LOOP;
-  RETURN v_n;
-END $$;
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION aside(p_kind text) RETURNS uuid[] LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT ARRAY(SELECT x.target_id FROM set_aside x WHERE x.kind = p_kind AND x.retry_at > clock())
+$$;
 
 -- purpose: leave the expansion of a fan-out to the planner: a due row is the fact, a message the hint
 -- transition: none
@@ -1088,14 +837,6 @@ CREATE FUNCTION ask_to_expand(s step) RETURNS void LANGUAGE sql SET search_path 
   VALUES (outbox_partition_of(s.run_id), s.tenant_id, 'stanchion.orchestrator.commands.v1', s.run_id::text, 'PlanRun', s.run_id::text, jsonb_build_object('run_id', s.run_id)::text);
 $$;
 
--- purpose: an entry of the audit log as the one text that its hash covers: a JSON array, so that no two entries can read alike
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION audit_text(p_tenant uuid, p_lane smallint, p_id bigint, p_at timestamptz, p_actor text, p_action text, p_target text, p_detail jsonb) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT jsonb_build_array(p_tenant, p_lane, p_id, to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), p_actor, p_action, p_target, p_detail)::text
-$$;
-
 -- purpose: whose key this is and what it may do
 -- transition: none
 -- fenced by: nothing
@@ -1104,75 +845,6 @@ CREATE FUNCTION authenticate(p_hash bytea) RETURNS TABLE (tenant_id uuid, tenant
   SELECT k.tenant_id, t.name, k.name, k.scopes FROM api_key k JOIN tenant t ON t.tenant_id = k.tenant_id
   WHERE k.secret_hash = p_hash AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock())
 $$;
-
--- purpose: whose session this is and what they may do now; one probe by the hash, whoever asks; its use is noted once a minute
--- transition: none
--- fenced by: nothing
--- locks: the session's row, at most once a minute
-CREATE FUNCTION authenticate_session(p_hash bytea, p_kind text) RETURNS TABLE (tenant_id uuid, tenant text, name text, role text, rights text[], teams text[], person_id uuid, session_id uuid, csrf_secret bytea, expires_at timestamptz)
-LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-  s session;
-BEGIN
-  SELECT * INTO s FROM session x WHERE x.token_hash = p_hash AND x.kind = p_kind AND x.revoked_at IS NULL AND x.expires_at > clock() AND x.used_at + x.idle_seconds * interval '1 s' > clock();
-  IF NOT FOUND THEN RETURN; END IF;
-  IF s.used_at < clock() - interval '1 minute' THEN
-    UPDATE session x SET used_at = clock() WHERE x.session_id = s.session_id AND x.tenant_id = s.tenant_id AND x.revoked_at IS NULL;
-  END IF;
-  RETURN QUERY SELECT s.tenant_id, t.name, p.name, p.role, p.rights, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id ORDER BY m.team), p.person_id, s.session_id, s.csrf_secret, s.expires_at
-    FROM person p JOIN tenant t ON t.tenant_id = p.tenant_id WHERE p.person_id = s.person_id AND p.tenant_id = s.tenant_id AND p.disabled_at IS NULL;
-END $$;
-
--- purpose: begin a version of an artifact under a lease, before any byte is stored; NULL: the lease is not the current one
--- transition: artifact_version born pending
--- fenced by: the step's fence; a stale writer is refused, and recorded
--- locks: the step, then the artifact
-CREATE FUNCTION begin_artifact(p_worker uuid, p_step uuid, p_fence bigint, p_name text, p_media_type text, p_made_from uuid[]) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  s step;
-BEGIN
-  SELECT x.* INTO s FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
-  IF NOT FOUND OR s.fence <> p_fence OR s.state NOT IN ('leased', 'running') THEN
-    PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], NULL, 'begin_artifact', '');
-    RETURN NULL;
-  END IF;
-  RETURN insert_version(s.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id), s.run_id, s.step_id, s.fence, NULL, p_name, p_media_type, p_made_from);
-END $$;
-
--- purpose: what to remove from the store now; from here on until it is noted as removed, no version can name this content
--- transition: none
--- fenced by: the removal's row, which a flip locks too
--- locks: removals (skipping locked ones)
-CREATE FUNCTION begin_removals(p_again interval, p_limit int) RETURNS TABLE (tenant_id uuid, sha256 bytea) LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  UPDATE object_removal r SET begun_at = clock() WHERE (r.sha256, r.tenant_id) IN (
-    SELECT x.sha256, x.tenant_id FROM object_removal x WHERE x.removed_at IS NULL AND (x.begun_at IS NULL OR x.begun_at < clock() - p_again) ORDER BY x.asked_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED)
-  RETURNING r.tenant_id, r.sha256
-$$;
-
--- purpose: remember a sign-in that goes to a provider; those that never came back go
--- transition: none
--- fenced by: the primary key
--- locks: rows that go (skipping locked ones), a new row
-CREATE FUNCTION begin_sign_in(p_tenant uuid, p_state bytea, p_binder bytea, p_nonce text, p_verifier text, p_return_to text, p_seconds int) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  DELETE FROM sign_in s USING (SELECT x.state_hash, x.tenant_id FROM sign_in x WHERE x.expires_at < (SELECT clock()) ORDER BY x.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED) old
-  WHERE s.state_hash = old.state_hash AND s.tenant_id = old.tenant_id;
-  INSERT INTO sign_in (tenant_id, state_hash, binder_hash, nonce, verifier, return_to, expires_at) VALUES (p_tenant, p_state, p_binder, p_nonce, p_verifier, p_return_to, clock() + p_seconds * interval '1 s')
-$$;
-
--- purpose: begin a version of an artifact for a person or a key, before any byte is stored
--- transition: artifact_version born pending
--- fenced by: the task's row: retention has not been there
--- locks: the task (shared), then the artifact
-CREATE FUNCTION begin_upload(p_tenant uuid, p_task uuid, p_name text, p_media_type text, p_made_from uuid[], p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  t task;
-BEGIN
-  SELECT x.* INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR SHARE;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
-  IF t.payload_removed_at IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the payloads of this task were removed'; END IF;
-  RETURN insert_version(p_tenant, p_task, t.run_id, NULL, NULL, p_actor, p_name, p_media_type, p_made_from);
-END $$;
 
 -- purpose: the steps of some branches of a fan-out of the run before, for the plan of a retried run: what stands for which node, and what it was given
 -- transition: none
@@ -1214,21 +886,29 @@ BEGIN
   SELECT u.tenant_id, u.run_id, 'BarrierCancelled', u.version, jsonb_build_object('barrier', u.barrier_id, 'succeeded', u.succeeded, 'failed', u.failed, 'skipped', u.skipped) FROM u;
 END $$;
 
--- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; asking again gets the same answer
+-- purpose: cancel a task for whoever asked on Kafka, and answer in the same transaction; the same message again changes nothing and gets the same answer, another one gets the answer of its time
 -- transition: those of cancel_task
--- fenced by: nothing
--- locks: the run, then the task
-CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- fenced by: the unique key of inbox (message, consumer, tenant): a message is applied once, also when the task has a new run by then
+-- locks: the inbox's row, then the run, then the task; the audit chain last
+CREATE FUNCTION cancel_by_message(p_tenant uuid, p_task uuid, p_message text, p_reason text, p_actor text, p_reply jsonb, p_missing jsonb, p_too_late jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_state text := 'missing';
+  v_answer jsonb;
 BEGIN
-  IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN
-    v_state := cancel_task(p_tenant, p_task, p_reason, p_actor);
+  -- a consumer of its own: an id that a submission used as well stands for another command there
+  INSERT INTO inbox (tenant_id, message_id, consumer, subject, at) VALUES (p_tenant, p_message, 'task-service.cancel', p_task, clock()) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN
+      v_state := cancel_task(p_tenant, p_task, p_reason, p_actor);
+    END IF;
+    v_answer := jsonb_build_object('state', v_state, 'type', CASE WHEN v_state IN ('cancelling', 'cancelled') THEN 'TaskCancelling' ELSE 'TaskRejected' END,
+      'body', (CASE WHEN v_state IN ('cancelling', 'cancelled') THEN jsonb_build_object('task_id', p_task, 'state', v_state) WHEN v_state = 'missing' THEN p_missing ELSE p_too_late END)::text);
+    UPDATE inbox i SET answer = v_answer WHERE i.message_id = p_message AND i.consumer = 'task-service.cancel' AND i.tenant_id = p_tenant;
+  ELSE
+    SELECT i.answer INTO v_answer FROM inbox i WHERE i.message_id = p_message AND i.consumer = 'task-service.cancel' AND i.tenant_id = p_tenant;
   END IF;
-  PERFORM post(jsonb_build_array(p_reply || jsonb_build_object(
-    'type', CASE WHEN v_state IN ('cancelling', 'cancelled') THEN 'TaskCancelling' ELSE 'TaskRejected' END,
-    'body', (CASE WHEN v_state IN ('cancelling', 'cancelled') THEN jsonb_build_object('task_id', p_task, 'state', v_state) WHEN v_state = 'missing' THEN p_missing ELSE p_too_late END)::text)));
-  RETURN v_state;
+  PERFORM post(jsonb_build_array(p_reply || (v_answer - 'state')));
+  RETURN v_answer->>'state';
 END $$;
 
 -- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion
@@ -1246,23 +926,16 @@ BEGIN
 END $$;
 
 -- purpose: cancel steps, and take from their holders those that run
--- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
+-- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled; attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
 -- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
-  d step;
   v_ids uuid[] := ARRAY(
     SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
   IF v_ids = '{}' THEN RETURN v_ids; END IF;
-  -- what has sent something and does not know its fate is asked after before it ends
-  FOR d IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.doubts > 0 ORDER BY x.step_id LOOP
-    UPDATE attempt t SET state = 'superseded', ended_at = clock(), error = p_reason WHERE t.step_id = d.step_id AND t.ended_at IS NULL;
-    PERFORM doubt_step(d, -2, 'canceller', 0, p_reason);
-    v_ids := array_remove(v_ids, d.step_id);
-  END LOOP;
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);
@@ -1279,7 +952,7 @@ END $$;
 -- purpose: ask for a task to be cancelled; ready steps end with the next sweep, running ones learn it at their next heartbeat
 -- transition: task accepted|running -> cancelling; run created|running -> cancelling
 -- fenced by: nothing
--- locks: the run, then the task
+-- locks: the run, then the task; the audit chain last
 CREATE FUNCTION cancel_task(p_tenant uuid, p_task uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_run uuid := (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant);
@@ -1320,25 +993,6 @@ BEGIN
   END LOOP;
 END $$;
 
--- purpose: a courier takes deliveries that are due, of each webhook as many as it still has hands for; a lease is a due time in the future, so one that is lost comes again by itself
--- transition: none: a delivery stays due until it was sent or given up
--- fenced by: the fence, which rises with each claim
--- locks: the deliveries, skipping locked ones
-CREATE FUNCTION claim_deliveries(p_limit int, p_each int, p_busy uuid[], p_lease_ms int) RETURNS TABLE (delivery_id uuid, tenant_id uuid, tenant text, webhook_id uuid, url text, master text, event_id uuid, type text, subject text, body jsonb, fence bigint, tries int, created_at timestamptz)
-LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  -- looked for webhook by webhook: an endpoint that hangs, and all that waits for it, hides nobody else's deliveries
-  WITH claimed AS MATERIALIZED (
-    SELECT y.* FROM webhook w, LATERAL (
-      SELECT d.delivery_id, d.tenant_id, d.due_at FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.state = 'due' AND d.due_at <= (SELECT clock())
-      ORDER BY d.due_at LIMIT greatest(0, p_each - coalesce(cardinality(array_positions(p_busy, w.webhook_id)), 0)) FOR NO KEY UPDATE SKIP LOCKED) y
-    ORDER BY y.due_at LIMIT p_limit
-  )
-  UPDATE webhook_delivery d SET fence = d.fence + 1, due_at = clock() + p_lease_ms * interval '1 ms'
-  FROM claimed x JOIN tenant t ON t.tenant_id = x.tenant_id, webhook w
-  WHERE d.delivery_id = x.delivery_id AND d.tenant_id = x.tenant_id AND w.webhook_id = d.webhook_id AND w.tenant_id = d.tenant_id
-  RETURNING d.delivery_id, d.tenant_id, t.name, d.webhook_id, w.url, w.master, d.event_id, d.type, d.subject, d.body, d.fence, d.tries, d.created_at
-$$;
-
 -- purpose: one worker takes a job, by the fence that it was offered with; a second entry of the queue for it finds another fence
 -- transition: maintenance job due -> running, or running -> running when its lease has expired
 -- fenced by: the fence of the offer
@@ -1354,17 +1008,14 @@ $$;
 -- purpose: the right to send a parked message again, given once unless it is asked for again; what the relay parked goes back into the outbox by itself
 -- transition: none
 -- fenced by: redriven_at
--- locks: the letter's row
+-- locks: the letter's row; the audit chain last
 CREATE FUNCTION claim_redrive(p_tenant uuid, p_id uuid, p_again boolean, p_actor_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   d dead_letter;
 BEGIN
   UPDATE dead_letter x SET redriven_at = clock() WHERE x.dead_letter_id = p_id AND x.tenant_id IS NOT DISTINCT FROM p_tenant AND (x.redriven_at IS NULL OR p_again) RETURNING * INTO d;
   IF NOT FOUND THEN RETURN false; END IF;
-  IF d.topic LIKE 'outbox:%' THEN
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    VALUES (d.partition, coalesce(d.tenant_id, p_actor_tenant), substr(d.topic, 8), convert_from(d.key, 'UTF8'), d.headers->0->>1, convert_from(d.value, 'UTF8'));
-  END IF;
+  PERFORM put_back(ARRAY[p_id], p_actor_tenant);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_actor_tenant, p_actor, 'dead_letter.redrive', p_id::text, jsonb_build_object('topic', d.topic, 'again', p_again));
   RETURN true;
 END $$;
@@ -1377,60 +1028,19 @@ CREATE FUNCTION close_barrier(b barrier) RETURNS aftermath[] LANGUAGE plpgsql SE
 DECLARE
   s step;
 BEGIN
-  UPDATE barrier x SET closed = true WHERE x.barrier_id = b.barrier_id;
+  UPDATE barrier x SET closed = true, sweep_at = NULL WHERE x.barrier_id = b.barrier_id;
   -- the fan-out's row orders two joins that close at the same moment
   PERFORM FROM step x WHERE x.step_id = b.fan_id FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM barrier x WHERE x.fan_id = b.fan_id AND NOT x.closed) THEN RETURN '{}'; END IF;
+  IF EXISTS (SELECT FROM barrier x WHERE x.fan_id = b.fan_id AND NOT x.closed) THEN
+    -- what it held and another join still waits for is let go by the sweep
+    UPDATE barrier x SET sweep_at = clock() WHERE x.barrier_id = b.barrier_id AND x.on_failed = 'hold';
+    RETURN '{}';
+  END IF;
   UPDATE step x SET state = 'succeeded', version = x.version + 1, updated_at = clock() WHERE x.step_id = b.fan_id AND x.state = 'waiting' RETURNING * INTO s;
   IF NOT FOUND THEN RETURN '{}'; END IF;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (s.tenant_id, s.run_id, s.step_id, 'FanClosed', s.version);
   RETURN ARRAY[ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath];
 END $$;
-
--- purpose: of a run that ends without success and whose workflow asks for it, undo what it did, the newest first and one at a time; whatever could not be undone is told with the run's reason
--- transition: births of steps of kind undo
--- fenced by: the run being in cancelling; the caller holds its sweep
--- locks: operations of the run
-CREATE FUNCTION compensate_next(r run) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  o operation;
-BEGIN
-  IF NOT coalesce((SELECT w.graph->'compensate' ? r.outcome FROM workflow w WHERE w.name = r.workflow AND w.version = r.workflow_version), false) THEN RETURN false; END IF;
-  SELECT x.* INTO o FROM operation x WHERE x.run_id = r.run_id AND x.state = 'confirmed' AND x.undo_kind IS NOT NULL AND x.compensates IS NULL
-    AND NOT EXISTS (SELECT FROM step s WHERE s.run_id = r.run_id AND s.kind = 'undo' AND (s.input->>'operation')::uuid = x.operation_id)
-  ORDER BY x.confirmed_at DESC, x.operation_id DESC LIMIT 1 FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RETURN false; END IF;
-  PERFORM undo_operation(o, 'engine', format('the run is %s', r.outcome));
-  RETURN true;
-END $$;
-
--- purpose: a person wants an effect to be undone
--- transition: birth: step ready, of kind undo
--- fenced by: the operation being confirmed, and nothing undoing it already
--- locks: the operation, then the audit log
-CREATE FUNCTION compensate_operation(p_tenant uuid, p_operation uuid, p_reason text, p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_step uuid;
-  o operation;
-BEGIN
-  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
-  SELECT s.step_id INTO v_step FROM step s WHERE s.run_id = o.run_id AND s.kind = 'undo' AND (s.input->>'operation')::uuid = o.operation_id AND s.state NOT IN ('failed', 'cancelled') LIMIT 1;
-  IF FOUND THEN RETURN v_step; END IF;
-  IF o.state <> 'confirmed' OR o.undo_kind IS NULL THEN RETURN NULL; END IF;
-  v_step := undo_operation(o, p_actor, p_reason);
-  PERFORM note_act(p_tenant, p_actor, 'operation.compensate', p_operation::text, jsonb_build_object('reason', p_reason));
-  RETURN v_step;
-END $$;
-
--- purpose: what a run that ended without success had done outside, and what became of it; nothing when it had done nothing
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION compensated_of(p_run uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT jsonb_build_object('effects', jsonb_agg(jsonb_build_object('operation', o.operation_id, 'kind', o.kind, 'key', o.key, 'state', o.state, 'reach', o.reach) ORDER BY o.confirmed_at))
-  FROM operation o WHERE o.run_id = p_run AND o.state IN ('confirmed', 'compensated') AND o.compensates IS NULL HAVING count(*) > 0
-$$;
 
 -- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker
 -- transition: step leased|running -> succeeded; attempt -> succeeded
@@ -1460,7 +1070,7 @@ BEGIN
   v_late := ARRAY(SELECT t.step_id FROM attempt t WHERE t.step_id = ANY (p_steps) AND t.ended_at IS NULL AND t.lease_until < v_now);
   WITH u AS (
     UPDATE step s SET state = 'succeeded', version = s.version + 1, attempts = s.attempts + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
-    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.doubts = 0 AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     RETURNING s.tenant_id, s.step_id, s.run_id, s.feeds, s.idx, s.fence, s.version, s.counts, s.chooses, s.start_within_ms IS NOT NULL OR s.expires_at IS NOT NULL AS timed, old.state = 'leased' AS fresh, array_position(p_steps, s.step_id) AS i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT u.tenant_id, u.step_id, u.fence, p_bodies[u.i], p_blobs[u.i] FROM u
@@ -1473,7 +1083,7 @@ BEGIN
     SELECT u.tenant_id, u.run_id, u.step_id, k.kind, u.version, u.fence, v_now, CASE WHEN k.kind = 'StepSucceeded' AND u.step_id = ANY (v_late) THEN '{"late": true}'::jsonb END FROM u CROSS JOIN (VALUES ('StepStarted'), ('StepSucceeded')) k(kind) WHERE u.fresh OR k.kind = 'StepSucceeded'
   )
   SELECT array_agg(u.step_id), array_agg(ROW(u.run_id, 1, NULL, NULL, NULL)::aftermath) FILTER (WHERE u.counts), array_agg(u.step_id) FILTER (WHERE u.chooses IS NOT NULL), array_agg(u.step_id) FILTER (WHERE u.timed),
-    (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, (v.idx / 64) % 16 AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
+    (SELECT array_agg(ROW(x.f, x.slot * 64, x.n, 0, 0)::arrival) FROM (SELECT f, slot_of(v.idx) AS slot, count(*)::int AS n FROM u v, unnest(v.feeds) f GROUP BY 1, 2) x)
   INTO v_done, v_after, v_choosers, v_timed, v_arrivals FROM u;
   IF v_timed IS NOT NULL THEN DELETE FROM timer t WHERE t.target_id = ANY (v_timed); END IF;
   FOR s IN SELECT y.* FROM step y WHERE y.step_id = ANY (v_choosers) ORDER BY y.step_id LOOP
@@ -1526,7 +1136,7 @@ BEGIN
   SELECT x.state = 'leased' INTO v_fresh FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
   v_now := clock();
   UPDATE step x SET state = 'succeeded', version = x.version + 1, attempts = x.attempts + 1, proof = p_fence, updated_at = v_now, replaced_by = v_stand_in
-  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.doubts = 0 AND x.fence = p_fence RETURNING * INTO s;
+  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.fence = p_fence RETURNING * INTO s;
   IF NOT FOUND THEN
     RETURN refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', 'complete', 'succeeded') <> '{}';
   END IF;
@@ -1638,7 +1248,7 @@ DECLARE
 BEGIN
   FOR a IN
     SELECT x.barrier_id, x.slot, x.ok, x.bad, x.skipped, (SELECT b.slots > 0 FROM barrier b WHERE b.barrier_id = x.barrier_id) AS slotted
-    FROM (SELECT u.barrier_id, (u.idx / 64) % 16 AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
+    FROM (SELECT u.barrier_id, slot_of(u.idx) AS slot, sum(u.ok)::int AS ok, sum(u.bad)::int AS bad, sum(u.skipped)::int AS skipped
           FROM unnest(p_arrivals) u GROUP BY 1, 2) x
     -- an inner join is younger than the one around it, and a failure there goes on outwards: always the younger first
     ORDER BY x.barrier_id DESC, x.slot
@@ -1661,7 +1271,7 @@ END $$;
 -- purpose: an API key; only the hash of its secret is kept; null when the name is taken
 -- transition: none
 -- fenced by: the unique keys (tenant, name) and hash
--- locks: only a new row
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_key(p_tenant uuid, p_name text, p_hash bytea, p_scopes text[], p_expires timestamptz, p_actor text) RETURNS uuid LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH k AS (
     INSERT INTO api_key (key_id, tenant_id, name, secret_hash, scopes, expires_at) VALUES (uuidv7(), p_tenant, p_name, p_hash, p_scopes, p_expires)
@@ -1675,7 +1285,7 @@ $$;
 -- purpose: the public half of a key that signs Kafka commands; the private half never comes here; false when the id is taken
 -- transition: none
 -- fenced by: the key (id, tenant)
--- locks: only a new row
+-- locks: only a new row; the audit chain last
 CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_scopes text[], p_actor text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH k AS (
     INSERT INTO signing_key (key_id, tenant_id, public_key, scopes) VALUES (p_key, p_tenant, p_public, p_scopes) ON CONFLICT DO NOTHING RETURNING key_id
@@ -1685,34 +1295,14 @@ CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_
   SELECT EXISTS (SELECT FROM k)
 $$;
 
--- purpose: a tenant, made once a name; noted in its own audit log, and in that of the tenant whose key or person made it
+-- purpose: a tenant, made once a name
 -- transition: none
 -- fenced by: the name's unique key
--- locks: only a new row, then the audit logs
-CREATE FUNCTION create_tenant(p_name text, p_actor text DEFAULT NULL, p_by uuid DEFAULT NULL) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_tenant uuid;
-BEGIN
-  INSERT INTO tenant (tenant_id, name) VALUES (uuidv7(), p_name) ON CONFLICT (name) DO NOTHING RETURNING tenant_id INTO v_tenant;
-  IF v_tenant IS NULL THEN RETURN (SELECT t.tenant_id FROM tenant t WHERE t.name = p_name); END IF;
-  IF p_actor IS NOT NULL THEN
-    PERFORM note_act(x, p_actor, 'tenant.create', p_name, '{}') FROM unnest(ARRAY[v_tenant, p_by]) x WHERE x IS NOT NULL;
-  END IF;
-  RETURN v_tenant;
-END $$;
-
--- purpose: a webhook; its secret is derived outside from a master key and its id, so that none is kept here; false above the limit of a tenant
--- transition: births: webhook active
--- fenced by: the limit, counted under the tenant's lock
--- locks: an advisory lock on the tenant's webhooks, a new row, then the audit log
-CREATE FUNCTION create_webhook(p_tenant uuid, p_webhook uuid, p_url text, p_events text[], p_master text, p_most int, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended('webhooks:' || p_tenant::text, 0));
-  IF (SELECT count(*) FROM webhook w WHERE w.tenant_id = p_tenant) >= p_most THEN RETURN false; END IF;
-  INSERT INTO webhook (webhook_id, tenant_id, url, events, master, created_by) VALUES (p_webhook, p_tenant, p_url, p_events, p_master, p_actor);
-  PERFORM note_act(p_tenant, p_actor, 'webhook.create', p_webhook::text, jsonb_build_object('url', p_url, 'events', p_events));
-  RETURN true;
-END $$;
+-- locks: only a new row
+CREATE FUNCTION create_tenant(p_name text) RETURNS uuid LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  WITH n AS (INSERT INTO tenant (tenant_id, name) VALUES (uuidv7(), p_name) ON CONFLICT (name) DO NOTHING RETURNING tenant_id)
+  SELECT tenant_id FROM n UNION ALL SELECT t.tenant_id FROM tenant t WHERE t.name = p_name LIMIT 1
+$$;
 
 -- purpose: a barrier was counted: open it, fail it, close it, or go on waiting
 -- transition: barrier waiting -> released|failed; fan-out waiting -> succeeded when all its barriers are closed
@@ -1760,92 +1350,13 @@ BEGIN
   IF b.kind = 'gather' AND v_all AND NOT b.closed AND v_verdict <> 'wait' THEN o_after := o_after || close_barrier(b); END IF;
 END $$;
 
--- purpose: delete a version at somebody's wish; false when it was deleted before
--- transition: artifact_version available -> deleted
--- fenced by: the version's state and pin, looked at under its lock
--- locks: the version, then the object, then the audit log
-CREATE FUNCTION delete_artifact(p_tenant uuid, p_version uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v artifact_version;
-BEGIN
-  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.number IS NOT NULL FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such artifact in this tenant'; END IF;
-  IF v.pinned_at IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-ART-03 the version is pinned'; END IF;
-  IF v.state = 'available' AND NOT EXISTS (SELECT FROM artifact_version o WHERE o.sha256 = v.sha256 AND o.tenant_id = p_tenant AND o.state = 'available' AND o.version_id <> p_version)
-    AND (EXISTS (SELECT FROM result x WHERE x.blob = v.sha256 AND x.tenant_id = p_tenant) OR EXISTS (SELECT FROM step x WHERE x.input_blob = v.sha256 AND x.tenant_id = p_tenant)) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-ART-06 the version is a value that a step took or returned';
-  END IF;
-  IF retire_versions(ARRAY[p_version], p_actor, p_reason) = 0 THEN RETURN false; END IF;
-  PERFORM note_act(p_tenant, p_actor, 'artifact.delete', p_version::text, jsonb_build_object('reason', p_reason));
-  RETURN true;
-END $$;
-
--- purpose: keep a person out, and end all their sessions, or let them in again: done, missing, or beyond
--- transition: none
--- fenced by: the roles that the caller may touch, compared under the person's lock
--- locks: the person, their sessions, then the audit log
-CREATE FUNCTION disable_person(p_tenant uuid, p_name text, p_disabled boolean, p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_ended int := 0;
-  x person;
-BEGIN
-  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name FOR UPDATE;
-  IF NOT FOUND THEN RETURN 'missing'; END IF;
-  IF x.role <> ALL (p_may) THEN RETURN 'beyond'; END IF;
-  IF (x.disabled_at IS NOT NULL) = p_disabled THEN RETURN 'done'; END IF;
-  UPDATE person p SET disabled_at = CASE WHEN p_disabled THEN clock() END WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant;
-  IF p_disabled THEN
-    UPDATE session s SET revoked_at = clock() WHERE s.person_id = x.person_id AND s.tenant_id = p_tenant AND s.revoked_at IS NULL;
-    GET DIAGNOSTICS v_ended = ROW_COUNT;
-  END IF;
-  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_disabled THEN 'person.disable' ELSE 'person.enable' END, p_name, jsonb_build_object('sessions_ended', v_ended));
-  RETURN 'done';
-END $$;
-
--- purpose: nobody knows any more what became of what a step has sent: its holder is gone, or gave up waiting
--- transition: operation dispatched -> unknown
--- fenced by: the proof that the caller presents
--- locks: the caller holds the step; its operations by id
-CREATE FUNCTION doubt_operations(p_step uuid, p_proof bigint, p_actor text) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  o operation;
-BEGIN
-  FOR o IN SELECT x.* FROM operation x WHERE x.step_id = p_step AND x.state = 'dispatched' ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
-    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = p_proof, updated_at = clock(), unknown_since = clock() WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-    PERFORM note_operation(o, 'OperationUnknown', NULL, p_actor, NULL);
-  END LOOP;
-END $$;
-
--- purpose: a step whose operations are of unknown fate waits for a probe, whatever became of its attempt: the loss of a worker, an error or a shutdown in doubt costs no attempt
--- transition: step leased|running|reconciling -> unknown; its dispatched operations -> unknown
--- fenced by: the proof that the caller presents: the step's fence, -1 for an expired attempt, -2 for a run that winds down
--- locks: the caller holds the step
-CREATE FUNCTION doubt_step(s step, p_proof bigint, p_actor text, p_delay_ms bigint, p_body jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz := clock();
-BEGIN
-  PERFORM doubt_operations(s.step_id, p_proof, p_actor);
-  UPDATE step x SET state = 'unknown', version = x.version + 1, proof = p_proof, updated_at = v_now WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id RETURNING * INTO s;
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepDoubted', s.version, s.fence, v_now, p_actor, p_body);
-  DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
-  IF p_delay_ms = 0 THEN
-    PERFORM make_ready(ARRAY[s.step_id]);
-  ELSIF p_delay_ms > 0 THEN
-    INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id, version) VALUES (s.tenant_id, 'probe', v_now + p_delay_ms * interval '1 ms', s.run_id, s.step_id, s.version);
-  END IF;
-END $$;
-
 -- purpose: ask a worker to stop leasing and end after what it runs; a tenant asks only one that serves nobody else
 -- transition: none
 -- fenced by: nothing
--- locks: the worker's row, then the audit log of the tenant that asks
-CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid, p_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-BEGIN
-  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]);
-  IF NOT FOUND THEN RETURN false; END IF;
-  PERFORM note_act(p_tenant, p_actor, 'worker.drain', p_worker::text, '{}');
-  RETURN true;
-END $$;
+-- locks: the worker's row
+CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]) RETURNING true
+$$;
 
 -- purpose: drop months of events that are over for so long and that no run refers to any more; runs go first, with remove_history
 -- transition: none
@@ -1880,7 +1391,7 @@ CREATE FUNCTION due_expansions(p_limit int) RETURNS TABLE (tenant_id uuid, run_i
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WITH RECURSIVE oldest AS MATERIALIZED (
     SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
-    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
+    WHERE t.kind = 'expand' AND t.due_at <= (SELECT clock()) AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT p_limit * 5
   ), runs(run_id, n) AS (
     -- from run to run, one index probe each: those behind a run that has more of them than the window above
     (SELECT t.run_id, 1 FROM timer t WHERE t.kind = 'expand' AND (SELECT count(*) FROM oldest) = p_limit * 5 ORDER BY t.run_id LIMIT 1)
@@ -1889,7 +1400,7 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ), others AS MATERIALIZED (
     SELECT x.* FROM runs, LATERAL (
       SELECT t.target_id, t.version, t.due_at, t.run_id FROM timer t
-      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
+      WHERE t.kind = 'expand' AND t.run_id = runs.run_id AND t.due_at <= (SELECT clock()) AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id) ORDER BY t.due_at LIMIT 1) x
   ), d AS MATERIALIZED (
     SELECT c.*, row_number() OVER (PARTITION BY c.run_id ORDER BY c.due_at, c.target_id) AS turn FROM (SELECT * FROM oldest UNION SELECT * FROM others) c ORDER BY turn, c.due_at LIMIT p_limit
   )
@@ -1900,6 +1411,21 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ORDER BY d.turn, d.due_at
 $$;
 
+-- purpose: what the next batch of a kind would take in, for doing it one by one when the batch was refused
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION due_items(p_kind text, p_limit int) RETURNS SETOF uuid LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  IF p_kind = 'lease' THEN
+    RETURN QUERY SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now AND a.step_id <> ALL (aside('lease')) ORDER BY a.lease_until LIMIT p_limit;
+  ELSE
+    RETURN QUERY SELECT t.timer_id FROM timer t WHERE t.due_at <= v_now AND t.kind <> 'expand' AND t.timer_id <> ALL (aside('timer')) ORDER BY t.due_at LIMIT p_limit;
+  END IF;
+END $$;
+
 -- purpose: the holder of a step of a run that winds down reports that it has stopped
 -- transition: step leased|running -> cancelled; attempt -> superseded
 -- fenced by: each step's own fence, and the run being in cancelling
@@ -1907,12 +1433,9 @@ $$;
 CREATE FUNCTION end_cancelled(p_worker uuid, p_steps uuid[], p_fences bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
-  v_aside uuid[];
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
-  v_aside := set_aside_doubtful(p_worker, p_steps, p_fences, ARRAY(SELECT jsonb_build_object('code', 'E-OP-10', 'what', 'it was cancelled') FROM unnest(p_steps)), 0);
-  RETURN QUERY SELECT unnest(v_aside);
   RETURN QUERY WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, proof = s.fence, updated_at = v_now
     WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
@@ -1933,38 +1456,6 @@ CREATE FUNCTION end_early(p_run uuid, p_reason jsonb) RETURNS boolean LANGUAGE s
   SELECT wind_down(p_run, 'failed', p_reason, 'orchestrator')
 $$;
 
--- purpose: the holder ends its attempt, or its probing, without knowing what became of an operation: the next probe is due later, or a person has to tell
--- transition: step leased|running|reconciling -> unknown; attempt -> failed (it does not count), or released after a probe
--- fenced by: the step's own fence
--- locks: the step, then its operations
-CREATE FUNCTION end_in_doubt(p_worker uuid, p_step uuid, p_fence bigint, p_error jsonb, p_delay_ms bigint) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  s step;
-BEGIN
-  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'end_in_doubt');
-  IF NOT FOUND OR s.doubts = 0 THEN RETURN false; END IF;
-  UPDATE attempt t SET state = CASE s.state WHEN 'reconciling' THEN 'released' ELSE 'failed' END, ended_at = clock(), counted = false, error = p_error, started_at = coalesce(t.started_at, t.granted_at)
-  WHERE t.step_id = s.step_id AND t.fence = s.fence AND t.ended_at IS NULL;
-  PERFORM doubt_step(s, s.fence, p_worker::text, p_delay_ms, jsonb_build_object('error', p_error));
-  RETURN true;
-END $$;
-
--- purpose: a probe has settled all that was in doubt: the step goes on, with what is known in the ledger; or it ends, when its run does
--- transition: step reconciling -> ready|cancelled; attempt -> released|superseded
--- fenced by: the step's own fence
--- locks: the step, then the run (shared)
-CREATE FUNCTION end_probe(p_worker uuid, p_step uuid, p_fence bigint) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  s step;
-  v_state text;
-BEGIN
-  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'end_probe');
-  IF NOT FOUND OR s.state <> 'reconciling' OR s.doubts > 0 THEN RETURN false; END IF;
-  v_state := go_on(s, s.fence, p_worker::text, NULL);
-  UPDATE attempt t SET state = CASE v_state WHEN 'ready' THEN 'released' ELSE 'superseded' END, ended_at = clock() WHERE t.step_id = s.step_id AND t.fence = s.fence AND t.ended_at IS NULL;
-  RETURN true;
-END $$;
-
 -- purpose: end a run that was winding down, and its task with it
 -- transition: run cancelling -> failed|cancelled; its waiting barriers -> cancelled; task running -> failed, cancelling -> cancelled
 -- fenced by: the caller saw under the run's lock that nothing of it is open
@@ -1976,35 +1467,19 @@ DECLARE
 BEGIN
   PERFORM cancel_barriers(ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting'));
   -- nothing arrives any more: a join that was decided early must not be swept for ever
-  UPDATE barrier x SET closed = true WHERE x.run_id = p_run AND x.kind = 'gather' AND NOT x.closed;
-  UPDATE run x SET state = x.outcome, reason = x.reason || coalesce(compensated_of(p_run), '{}'), version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
+  UPDATE barrier x SET closed = true, sweep_at = NULL WHERE x.run_id = p_run AND x.kind = 'gather' AND (NOT x.closed OR x.sweep_at IS NOT NULL);
+  UPDATE run x SET state = x.outcome, version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (r.tenant_id, r.run_id, 'Run' || initcap(r.state), r.version, v_now, r.reason);
   PERFORM end_tasks(ARRAY[r.task_id], r.outcome, r.reason);
 END $$;
 
--- purpose: end a session, one's own or (without a person) anybody's in the tenant; ending it again changes nothing; false when there is none
--- transition: none
--- fenced by: nothing
--- locks: the session's row, then the audit log
-CREATE FUNCTION end_session(p_tenant uuid, p_session uuid, p_person uuid, p_actor text, p_action text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_name text := (SELECT p.name FROM session s JOIN person p ON p.person_id = s.person_id AND p.tenant_id = s.tenant_id
-    WHERE s.session_id = p_session AND s.tenant_id = p_tenant AND (p_person IS NULL OR s.person_id = p_person));
-BEGIN
-  IF v_name IS NULL THEN RETURN false; END IF;
-  UPDATE session s SET revoked_at = clock() WHERE s.session_id = p_session AND s.tenant_id = p_tenant AND s.revoked_at IS NULL;
-  IF FOUND THEN PERFORM note_act(p_tenant, p_actor, p_action, v_name, jsonb_build_object('session', p_session)); END IF;
-  RETURN true;
-END $$;
-
--- purpose: end tasks whose run ended, tell the world and the webhooks, and drop what was due for them
+-- purpose: end tasks whose run ended, tell the world, and drop what was due for them
 -- transition: task accepted|running -> completed|failed, cancelling -> cancelled
 -- fenced by: the caller ended the run under its row lock
 -- locks: tasks by id
 CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb, p_sequences bigint[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
-  v_ended uuid[];
 BEGIN
   PERFORM FROM task t WHERE t.task_id = ANY (p_tasks) ORDER BY t.task_id FOR NO KEY UPDATE;
   WITH u AS (
@@ -2015,63 +1490,11 @@ BEGIN
     INSERT INTO event (tenant_id, run_id, kind, version, at, body) SELECT u.tenant_id, u.run_id, 'Task' || initcap(p_state), u.version, v_now, p_reason FROM u
   ), d AS (
     DELETE FROM timer x WHERE x.target_id = ANY (ARRAY(SELECT u.task_id FROM u WHERE u.deadline_at IS NOT NULL))
-  ), o AS (
-    INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
-    SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
-           coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
-    FROM u
   )
-  SELECT array_agg(u.task_id) INTO v_ended FROM u;
-  -- who subscribed learns that it ended and how, not what came of it: of the reason the code alone
-  PERFORM notify_webhooks(t.tenant_id, 'task.' || p_state, t.task_id::text, jsonb_strip_nulls(jsonb_build_object('task_id', t.task_id, 'run_id', t.run_id, 'workflow', t.workflow, 'state', p_state, 'code', p_reason->>'code')))
-  FROM task t WHERE t.task_id = ANY (v_ended);
-END $$;
-
--- purpose: the person who signs in, made at the first time; what their provider says of them is kept, a changed role and changed teams are noted
--- transition: none
--- fenced by: the unique keys (tenant, name) and (tenant, issuer, subject)
--- locks: the person, then their rows in teams, then the audit log
-CREATE FUNCTION ensure_person(p_tenant uuid, p_name text, p_display text, p_email text, p_issuer text, p_subject text, p_role text, p_teams text[], p_governed text[], p_actor text)
-RETURNS TABLE (person_id uuid, name text, role text, disabled boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-  v_name text := p_name;
-  v_was text;
-  v_teams text[];
-  v_acts jsonb := '[]';
-  v_act jsonb;
-  x person;
-BEGIN
-  -- two first sign-ins of one person at once are one after the other
-  PERFORM pg_advisory_xact_lock(hashtextextended(concat('person:', p_tenant, ':', p_issuer, ':', coalesce(p_subject, p_name)), 0));
-  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND (CASE WHEN p_issuer IS NULL THEN p.name = p_name AND p.issuer IS NULL ELSE p.issuer = p_issuer AND p.subject = p_subject END) FOR NO KEY UPDATE;
-  IF NOT FOUND THEN
-    FOR i IN 2..1000 LOOP
-      INSERT INTO person (person_id, tenant_id, name, display_name, email, issuer, subject, role)
-      VALUES (uuidv7(), p_tenant, v_name, p_display, p_email, p_issuer, p_subject, p_role) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING * INTO x;
-      EXIT WHEN FOUND;
-      -- the dev login never becomes somebody whom a provider vouches for; a provider's person never takes the name of another
-      IF p_issuer IS NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-PERSON-02 this name belongs to somebody who signs in elsewhere'; END IF;
-      v_name := left(p_name, 58) || '-' || i;
-    END LOOP;
-    v_acts := v_acts || jsonb_build_object('action', 'person.create', 'detail', jsonb_build_object('person', x.person_id, 'role', x.role, 'issuer', p_issuer));
-  ELSIF p_issuer IS NOT NULL THEN
-    v_was := x.role;
-    UPDATE person p SET display_name = p_display, email = p_email, role = p_role WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant RETURNING * INTO x;
-    IF v_was <> x.role THEN v_acts := v_acts || jsonb_build_object('action', 'person.role', 'detail', jsonb_build_object('before', v_was, 'after', x.role, 'issuer', p_issuer)); END IF;
-  END IF;
-  -- the provider's word holds for the teams that it governs, nobody else's are touched
-  v_teams := ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = x.person_id AND m.tenant_id = p_tenant AND m.team = ANY (p_governed) ORDER BY m.team);
-  IF v_teams IS DISTINCT FROM ARRAY(SELECT DISTINCT g FROM unnest(p_teams) g WHERE g = ANY (p_governed) ORDER BY g) THEN
-    DELETE FROM team_member m WHERE m.person_id = x.person_id AND m.tenant_id = p_tenant AND m.team = ANY (p_governed) AND m.team <> ALL (p_teams);
-    INSERT INTO team_member (tenant_id, team, person_id) SELECT DISTINCT p_tenant, g, x.person_id FROM unnest(p_teams) g WHERE g = ANY (p_governed) ON CONFLICT DO NOTHING;
-    v_acts := v_acts || jsonb_build_object('action', 'person.teams', 'detail', jsonb_build_object('before', v_teams, 'after', p_teams, 'issuer', p_issuer));
-  END IF;
-  -- last: an entry holds the audit log until the end, and nobody may wait for a row behind it
-  FOR v_act IN SELECT a.value FROM jsonb_array_elements(v_acts) WITH ORDINALITY a ORDER BY a.ordinality LOOP
-    PERFORM note_act(p_tenant, p_actor, v_act->>'action', x.name, v_act->'detail');
-  END LOOP;
-  RETURN QUERY SELECT x.person_id, x.name, x.role, x.disabled_at IS NOT NULL;
+  INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
+  SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
+         coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
+  FROM u;
 END $$;
 
 -- purpose: the error that a step ended with: of its last attempt that has one
@@ -2176,7 +1599,7 @@ BEGIN
 END $$;
 
 -- purpose: record that attempts failed: another attempt after a delay while the budget lasts, else the step has failed
--- transition: step leased|running -> retry_wait|failed, or unknown; attempt -> failed
+-- transition: step leased|running -> retry_wait|failed; attempt -> failed
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION fail(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_final boolean[], p_delays_ms bigint[])
@@ -2197,11 +1620,9 @@ DECLARE
 BEGIN
   PERFORM FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id FOR NO KEY UPDATE;
   v_now := clock();
-  v_done := set_aside_doubtful(p_worker, p_steps, p_fences, p_errors, 0);
-  RETURN QUERY SELECT d, 'unknown' FROM unnest(v_done) d;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id LOOP
     i := array_position(p_steps, s.step_id);
-    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running') OR s.step_id = ANY (v_done);
+    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running');
     v_done := v_done || s.step_id;
     v_fresh := s.state = 'leased';
     -- another attempt must still be able to begin within the step's total time
@@ -2290,17 +1711,6 @@ BEGIN
   RETURN (SELECT s.step_id FROM step s WHERE s.fan_id = v_outer AND s.idx = f.idx AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
 END $$;
 
--- purpose: where the content of a version is, to whoever holds a lease in its tenant; no row: the lease is not the current one
--- transition: none
--- fenced by: the step's fence: reading is granted to the holder
--- locks: none
-CREATE FUNCTION find_artifact(p_step uuid, p_fence bigint, p_version uuid) RETURNS TABLE (version_id uuid, name text, number int, sha256 bytea, size bigint, media_type text) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT v.version_id, a.name, v.number, v.sha256, v.size, v.media_type FROM step s
-  LEFT JOIN artifact_version v ON v.version_id = p_version AND v.tenant_id = s.tenant_id AND v.state = 'available'
-  LEFT JOIN artifact a ON a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id
-  WHERE s.step_id = p_step AND s.fence = p_fence
-$$;
-
 -- purpose: what an idle worker may lease without an offer: the fact is in the table, and its message may be lost, late, or with a busy worker
 -- transition: none
 -- fenced by: nothing; lease decides
@@ -2310,7 +1720,7 @@ CREATE FUNCTION find_ready(p_queues text[], p_definitions text[], p_tenants uuid
     SELECT r.step_id FROM ready r
     WHERE r.queue = q.queue AND r.offered_at IS NOT NULL AND r.offered_at < clock() - p_older_ms * interval '1 ms'
       AND r.workflow || '@' || r.workflow_version = ANY (p_definitions) AND (p_tenants IS NULL OR r.tenant_id = ANY (p_tenants))
-      AND (SELECT may_be_leased(s.state, s.kind, u.state, u.paused_at) FROM step s, run u WHERE s.step_id = r.step_id AND u.run_id = s.run_id)
+      AND (SELECT u.paused_at IS NULL AND u.state IN ('created', 'running') FROM step s, run u WHERE s.step_id = r.step_id AND u.run_id = s.run_id)
     ORDER BY r.offered_at LIMIT p_limit) x
   LIMIT p_limit
 $$;
@@ -2328,38 +1738,19 @@ CREATE FUNCTION find_steps(p_tenant uuid, p_run uuid, p_fan uuid, p_idx int, p_n
   ORDER BY 3
 $$;
 
--- purpose: whether a value that is no blob is content of an available version, to whoever holds a lease in that tenant: its size
+-- purpose: the tasks of submissions that were accepted before, by key or message id as submit finds them, and whether these say the same
 -- transition: none
--- fenced by: the step's fence: reading is granted to the holder
+-- fenced by: nothing; submit decides on what is new
 -- locks: none
-CREATE FUNCTION find_value(p_step uuid, p_fence bigint, p_sha256 bytea) RETURNS bigint LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT v.size FROM step s, artifact_version v WHERE s.step_id = p_step AND s.fence = p_fence AND v.sha256 = p_sha256 AND v.tenant_id = s.tenant_id AND v.state = 'available' LIMIT 1
+CREATE FUNCTION find_submitted(p_tenants uuid[], p_keys text[], p_messages text[], p_digests bytea[]) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT x.n::int - 1, CASE WHEN t.payload_digest = x.digest THEN 'duplicate' ELSE 'conflict' END, t.task_id, t.run_id, t.state
+  FROM unnest(p_tenants, p_keys, p_messages, p_digests) WITH ORDINALITY x(tenant_id, key, message, digest, n),
+  LATERAL (SELECT y.* FROM task y WHERE y.tenant_id = x.tenant_id AND y.task_id = coalesce(
+    (SELECT k.task_id FROM task k WHERE k.tenant_id = x.tenant_id AND k.idempotency_key = x.key),
+    (SELECT i.subject FROM inbox i WHERE i.message_id = x.message AND i.consumer = 'task-service' AND i.tenant_id = x.tenant_id))) t
+  ORDER BY x.n
 $$;
-
--- purpose: what became of a try: sent, due again after a delay, or given up after its time; false: another courier has it, or it is gone
--- transition: webhook delivery due -> sent|due|failed; when it is given up, webhook active -> failed and what else waits for it is held
--- fenced by: the delivery's fence
--- locks: the webhook when it is given up, then its deliveries
-CREATE FUNCTION finish_delivery(p_tenant uuid, p_delivery uuid, p_fence bigint, p_sent boolean, p_status int, p_error text, p_delay_ms bigint) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  d webhook_delivery;
-BEGIN
-  UPDATE webhook_delivery x SET tries = x.tries + 1, status = p_status, error = p_error,
-    state = CASE WHEN p_sent THEN 'sent' WHEN x.give_up_at <= clock() THEN 'failed' ELSE 'due' END,
-    ended_at = CASE WHEN p_sent OR x.give_up_at <= clock() THEN clock() END,
-    -- one that was held meanwhile stays held
-    due_at = CASE WHEN p_sent OR x.give_up_at <= clock() OR x.due_at IS NULL THEN NULL ELSE clock() + p_delay_ms * interval '1 ms' END
-  WHERE x.delivery_id = p_delivery AND x.tenant_id = p_tenant AND x.fence = p_fence AND x.state = 'due' RETURNING * INTO d;
-  IF NOT FOUND THEN RETURN NULL; END IF;
-  IF d.state = 'failed' THEN
-    UPDATE webhook w SET state = 'failed', changed_at = clock() WHERE w.webhook_id = d.webhook_id AND w.tenant_id = p_tenant AND w.state = 'active';
-    IF FOUND THEN
-      UPDATE webhook_delivery x SET due_at = NULL WHERE x.webhook_id = d.webhook_id AND x.tenant_id = p_tenant AND x.state = 'due';
-      PERFORM note_act(p_tenant, 'engine', 'webhook.fail', d.webhook_id::text, jsonb_build_object('delivery', p_delivery, 'tries', d.tries, 'status', p_status, 'error', p_error));
-    END IF;
-  END IF;
-  RETURN d.state;
-END $$;
 
 -- purpose: a job is done, goes on later, or failed and is tried again later; false: another worker has it
 -- transition: maintenance job running -> done|due|failed
@@ -2395,20 +1786,6 @@ BEGIN
   DELETE FROM timer x WHERE x.timer_id = t.timer_id;
 END $$;
 
--- purpose: a probe is due: the step may be leased by whoever has its workflow, to ask what became of its operations
--- transition: none (lease moves it)
--- fenced by: the step being unknown, in the version that the timer names
--- locks: the step (skipped when locked: the timer stays due)
-CREATE FUNCTION fire_probe(t timer) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  s step;
-BEGIN
-  SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
-  IF NOT FOUND THEN RETURN '{}'; END IF;
-  DELETE FROM timer x WHERE x.timer_id = t.timer_id;
-  RETURN CASE WHEN s.state = 'unknown' AND s.version = t.version THEN ARRAY[s.step_id] ELSE '{}' END;
-END $$;
-
 -- purpose: a step's retry delay is over
 -- transition: step retry_wait -> ready
 -- fenced by: the version at which the delay was set
@@ -2442,7 +1819,7 @@ BEGIN
   o_settled := '{}';
   SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN RETURN; END IF;
-  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running', 'unknown', 'reconciling') OR s.expires_at > clock()) THEN
+  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running') OR s.expires_at > clock()) THEN
     -- it runs: its attempt ends at this deadline, and may leave it in a state that has to end; or it was reopened with a new time
     UPDATE timer x SET due_at = greatest(s.expires_at, clock() + interval '1 s') WHERE x.timer_id = t.timer_id;
     RETURN;
@@ -2462,13 +1839,14 @@ BEGIN
   o_settled := s.step_id || d.o_skipped;
 END $$;
 
--- purpose: do what is due: retries, deadlines of joins, steps and tasks; expansions are the planner's
+-- purpose: do what is due, or (p_only) one of it: retries, deadlines of joins, steps and tasks; expansions are the planner's
 -- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
 -- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
-CREATE FUNCTION fire_timers(p_limit int) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION fire_timers(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
+  v_aside uuid[] := aside('timer');
   t timer;
   d record;
   v_fired int := 0;
@@ -2477,7 +1855,10 @@ DECLARE
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
 BEGIN
-  FOR t IN SELECT x.* FROM timer x WHERE x.due_at <= v_now AND x.kind <> 'expand' ORDER BY x.due_at LIMIT p_limit LOOP
+  FOR t IN
+    (SELECT x.* FROM timer x WHERE p_only IS NULL AND x.due_at <= v_now AND x.kind <> 'expand' AND x.timer_id <> ALL (v_aside) ORDER BY x.due_at LIMIT p_limit)
+    UNION ALL SELECT x.* FROM timer x WHERE x.timer_id = p_only AND x.due_at <= v_now AND x.kind <> 'expand'
+  LOOP
     IF t.kind = 'barrier_deadline' THEN
       CONTINUE WHEN v_fired > 0;
       PERFORM fire_barrier_deadline(t);
@@ -2487,8 +1868,6 @@ BEGIN
     v_fired := v_fired + 1;
     IF t.kind = 'retry' THEN
       v_ready := v_ready || fire_retry(t);
-    ELSIF t.kind = 'probe' THEN
-      v_ready := v_ready || fire_probe(t);
     ELSIF t.kind IN ('start_deadline', 'step_deadline') THEN
       SELECT * INTO d FROM fire_step_deadline(t);
       v_arrivals := v_arrivals || d.o_arrivals;
@@ -2504,85 +1883,6 @@ BEGIN
   PERFORM make_ready(v_ready);
   PERFORM spread(v_arrivals, v_failed, v_after);
   RETURN QUERY SELECT v_fired, v_fired = p_limit;
-END $$;
-
--- purpose: make a version of a lease visible, once its content is stored and verified
--- transition: artifact_version pending -> available
--- fenced by: the step's fence; a stale writer is refused, and recorded
--- locks: the step, then the version, the object, its removal, the artifact
-CREATE FUNCTION flip_artifact(p_worker uuid, p_step uuid, p_fence bigint, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-  s step;
-  v artifact_version;
-BEGIN
-  SELECT x.* INTO s FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
-  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = s.tenant_id AND x.step_id = p_step AND x.fence = p_fence FOR NO KEY UPDATE;
-  IF v.version_id IS NULL OR (v.state <> 'available' AND (s.fence <> p_fence OR s.state NOT IN ('leased', 'running'))) THEN
-    PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], NULL, 'flip_artifact', '');
-    RETURN QUERY SELECT 'superseded', NULL::int;
-    RETURN;
-  END IF;
-  RETURN QUERY SELECT f.outcome, f.number FROM flip_version(v, p_sha256, p_size) f;
-END $$;
-
--- purpose: make a version that a person or a key uploaded visible, once its content is stored and verified
--- transition: artifact_version pending -> available
--- fenced by: the version's state; a task whose payloads were removed takes no more
--- locks: the task (shared), then the version, the object, its removal, the artifact, then the audit log
-CREATE FUNCTION flip_upload(p_tenant uuid, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-  v artifact_version;
-  v_found record;
-BEGIN
-  PERFORM FROM task t WHERE t.tenant_id = p_tenant AND t.task_id = (SELECT x.task_id FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant) AND t.payload_removed_at IS NULL FOR SHARE;
-  IF NOT FOUND THEN
-    RETURN QUERY SELECT 'abandoned', NULL::int;
-    RETURN;
-  END IF;
-  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.step_id IS NULL FOR NO KEY UPDATE;
-  SELECT f.outcome, f.number INTO v_found FROM flip_version(v, p_sha256, p_size) f;
-  IF v_found.outcome = 'available' AND v.state = 'pending' THEN
-    PERFORM note_act(p_tenant, v.actor, 'artifact.put', p_version::text, jsonb_build_object('task', v.task_id, 'number', v_found.number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size));
-  END IF;
-  RETURN QUERY SELECT v_found.outcome, v_found.number;
-END $$;
-
--- purpose: a version becomes visible, with the next number; `swept` when its content was, or is being, removed since it was begun
--- transition: artifact_version pending -> available
--- fenced by: the version's state under its lock, and the removals of its content; the row trigger looks at the step's fence
--- locks: the object, its removal, then the artifact; the caller holds the version
-CREATE FUNCTION flip_version(v artifact_version, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-  v_now timestamptz;
-  v_number int;
-  r object_removal;
-BEGIN
-  IF v.state = 'available' AND v.sha256 = p_sha256 AND v.size = p_size THEN
-    RETURN QUERY SELECT 'available', v.number;  -- asked again, since the answer got lost
-    RETURN;
-  END IF;
-  IF v.state <> 'pending' THEN
-    RETURN QUERY SELECT 'abandoned', NULL::int;
-    RETURN;
-  END IF;
-  PERFORM lock_object(v.tenant_id, p_sha256);
-  SELECT x.* INTO r FROM object_removal x WHERE x.sha256 = p_sha256 AND x.tenant_id = v.tenant_id FOR UPDATE;
-  IF r.begun_at IS NOT NULL AND (r.removed_at IS NULL OR r.removed_at >= v.created_at) THEN
-    RETURN QUERY SELECT 'swept', NULL::int;
-    RETURN;
-  END IF;
-  -- a removal that was asked for and not begun is called off: the content is named again
-  DELETE FROM object_removal x WHERE x.sha256 = p_sha256 AND x.tenant_id = v.tenant_id;
-  UPDATE artifact a SET latest = a.latest + 1 WHERE a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id RETURNING a.latest INTO v_number;
-  v_now := clock();
-  UPDATE artifact_version x SET state = 'available', version = x.version + 1, number = v_number, sha256 = p_sha256, size = p_size, available_at = v_now WHERE x.version_id = v.version_id AND x.tenant_id = v.tenant_id;
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
-  SELECT v.tenant_id, v.run_id, v.step_id, 'ArtifactAvailable', v.version + 1, v.fence, v_now, v.actor,
-    jsonb_build_object('artifact', v.version_id, 'name', a.name, 'number', v_number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size) FROM artifact a WHERE a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id;
-  RETURN QUERY SELECT 'available', v_number;
 END $$;
 
 -- purpose: what follows when a step ends without a result: its arrivals, and the end of those that only it could have started (the targets of its choice, the joins of a fan-out that never opened)
@@ -2617,21 +1917,6 @@ DECLARE
 BEGIN
   DELETE FROM maintenance_job j WHERE (j.kind, j.key, j.tenant_id) IN (
     SELECT x.kind, x.key, x.tenant_id FROM maintenance_job x WHERE x.finished_at < clock() - p_seconds * interval '1 s' ORDER BY x.finished_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
-  GET DIAGNOSTICS v_n = ROW_COUNT;
-  RETURN v_n;
-END $$;
-
--- purpose: forget removals that ended so long ago that no upload from before them can still be flipped
--- transition: none
--- fenced by: the grace time, after which an upload is abandoned
--- locks: removals
-CREATE FUNCTION forget_removals(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_n int;
-BEGIN
-  DELETE FROM object_removal r WHERE (r.sha256, r.tenant_id) IN (
-    SELECT x.sha256, x.tenant_id FROM object_removal x WHERE x.removed_at < clock() - p_older AND NOT EXISTS (SELECT FROM artifact_version v WHERE v.state = 'pending' AND v.created_at <= x.removed_at)
-    ORDER BY x.removed_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS v_n = ROW_COUNT;
   RETURN v_n;
 END $$;
@@ -2680,21 +1965,19 @@ CREATE FUNCTION get_workflow(p_name text, p_version int) RETURNS TABLE (version 
 $$;
 
 -- purpose: hand back leases at shutdown, or what was leased ahead and can't start soon; it costs no attempt
--- transition: step leased|running|reconciling -> ready, or unknown; attempt -> released
+-- transition: step leased|running -> ready; attempt -> released
 -- fenced by: each step's own fence
 -- locks: steps by id
 CREATE FUNCTION give_back(p_worker uuid, p_steps uuid[], p_fences bigint[], p_why text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_done uuid[];
-  v_aside uuid[];
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
-  v_aside := set_aside_doubtful(p_worker, p_steps, p_fences, ARRAY(SELECT jsonb_build_object('code', 'E-OP-10', 'what', p_why) FROM unnest(p_steps)), 0);
   WITH u AS (
     UPDATE step s SET state = 'ready', version = s.version + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
-    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running', 'reconciling') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.fence
   ), a AS (
     UPDATE attempt t SET state = 'released', ended_at = v_now WHERE t.step_id = ANY (p_steps) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL
@@ -2704,28 +1987,30 @@ BEGIN
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   PERFORM make_ready(v_done);
-  v_done := v_done || v_aside;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
     RETURN QUERY SELECT unnest(refuse(p_worker, p_steps, p_fences, v_done, 'give_back', 'released'));
   END IF;
   RETURN QUERY SELECT unnest(v_done);
 END $$;
 
--- purpose: nothing of a step is in doubt any more: it becomes ready, or is cancelled when its run winds down
--- transition: step unknown|reconciling -> ready|cancelled
--- fenced by: the proof that the caller presents, and that no doubt is left
--- locks: the caller holds the step; the run (shared)
-CREATE FUNCTION go_on(s step, p_proof bigint, p_actor text, p_body jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- purpose: hand back what was leased to a worker that never learned of it, since the answer was lost: no code of it ran, so it costs no attempt
+-- transition: those of give_back
+-- fenced by: each step's own fence, as the worker's open attempt has it; an attempt that was reported to run is held by somebody
+-- locks: steps by id
+CREATE FUNCTION give_back_unheld(p_worker uuid, p_steps uuid[], p_fences bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_ends boolean := (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE);
+  v_steps uuid[];
+  v_fences bigint[];
 BEGIN
-  DELETE FROM ready y WHERE y.step_id = s.step_id;
-  DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
-  UPDATE step x SET state = CASE WHEN v_ends THEN 'cancelled' ELSE 'ready' END, doubts = s.doubts, version = x.version + 1, proof = p_proof, updated_at = clock() WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id RETURNING * INTO s;
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
-  VALUES (s.tenant_id, s.run_id, s.step_id, CASE WHEN v_ends THEN 'StepCancelled' ELSE 'StepSettled' END, s.version, nullif(greatest(p_proof, 0), 0), s.updated_at, p_actor, p_body);
-  IF NOT v_ends THEN PERFORM make_ready(ARRAY[s.step_id]); END IF;
-  RETURN s.state;
+  v_steps := ARRAY(SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.worker_id = p_worker AND a.state = 'granted' AND (a.step_id, a.fence) NOT IN (SELECT * FROM unnest(p_steps, p_fences)));
+  IF v_steps = '{}' THEN RETURN; END IF;
+  PERFORM FROM step s WHERE s.step_id = ANY (v_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
+  -- that it would begin at once was said when it was granted; its time to start runs on. Looked at again under the lock: the reaper may have been faster
+  WITH u AS (
+    UPDATE attempt a SET started_at = NULL, deadline_at = NULL
+    WHERE a.step_id = ANY (v_steps) AND a.ended_at IS NULL AND a.worker_id = p_worker AND a.state = 'granted' AND (a.step_id, a.fence) NOT IN (SELECT * FROM unnest(p_steps, p_fences)) RETURNING a.step_id, a.fence
+  ) SELECT array_agg(u.step_id), array_agg(u.fence) INTO v_steps, v_fences FROM u;
+  IF v_steps IS NOT NULL THEN RETURN QUERY SELECT * FROM give_back(p_worker, v_steps, v_fences, 'the answer to its lease was lost'); END IF;
 END $$;
 
 -- purpose: what a partition of events does not get from its table: row-level security of its own, and the refusal of TRUNCATE
@@ -2747,6 +2032,14 @@ CREATE FUNCTION has_begun(p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET s
   SELECT EXISTS (SELECT FROM attempt a WHERE a.step_id = p_step AND a.started_at IS NOT NULL)
 $$;
 
+-- purpose: the text of a kept header, as headers of dead letters are kept: [name, text]
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION header_of(p_headers jsonb, p_name text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT h->>1 FROM jsonb_array_elements(p_headers) h WHERE h->>0 = p_name LIMIT 1
+$$;
+
 -- purpose: keep a run from ending while what was just inserted into it is committed; refused when it has ended
 -- transition: none
 -- fenced by: the run's row lock: whoever ends a run looks for open steps under it
@@ -2755,16 +2048,6 @@ CREATE FUNCTION hold_run(p_run uuid) RETURNS void LANGUAGE plpgsql SET search_pa
 BEGIN
   PERFORM FROM run r WHERE r.run_id = p_run AND r.ended_at IS NULL FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-CONFLICT-01 the run has ended meanwhile'; END IF;
-END $$;
-
--- purpose: the step that an attempt holds, locked until commit; nothing when the attempt is not its holder any more, which is then on record
--- transition: none
--- fenced by: the step's own fence
--- locks: the step
-CREATE FUNCTION holder_of(p_worker uuid, p_step uuid, p_fence bigint, p_attempted text) RETURNS SETOF step LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-BEGIN
-  RETURN QUERY SELECT s.* FROM step s WHERE s.step_id = p_step AND s.fence = p_fence AND s.state IN ('leased', 'running', 'reconciling') FOR NO KEY UPDATE;
-  IF NOT FOUND THEN PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', p_attempted, 'none'); END IF;
 END $$;
 
 -- purpose: in words, what used up a step's attempts
@@ -2804,7 +2087,7 @@ BEGIN
   ), l AS (
     -- the capacity of each slot is exact: it is known from the indexes which child arrives where
     INSERT INTO barrier_slot (tenant_id, barrier_id, slot, remaining)
-    SELECT p.tenant_id, p.barrier_id, (i / 64) % 16, count(*) FROM p, generate_series(0, p.expected - 1) i WHERE coalesce(p.slots, 0) > 0 GROUP BY 1, 2, 3
+    SELECT p.tenant_id, p.barrier_id, slot_of(i), count(*) FROM p, generate_series(0, p.expected - 1) i WHERE coalesce(p.slots, 0) > 0 GROUP BY 1, 2, 3
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, 'BarrierCreated', 0, v_now, jsonb_strip_nulls(jsonb_build_object('barrier', p.barrier_id, 'step', p.step_id, 'fan', p.fan_id, 'node', p.node, 'kind', p.kind, 'rule', p.rule, 'need', p.need, 'expected', p.expected,
@@ -2845,33 +2128,12 @@ BEGIN
   PERFORM spread(v_empty, '{}');
 END $$;
 
--- purpose: a new version of an artifact, which nobody reads until it is flipped; the first one makes the artifact
--- transition: artifact_version born pending
--- fenced by: the caller; the row trigger looks at the fence again
--- locks: the artifact, while it is new
-CREATE FUNCTION insert_version(p_tenant uuid, p_task uuid, p_run uuid, p_step uuid, p_fence bigint, p_actor text, p_name text, p_media_type text, p_made_from uuid[]) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz := clock();
-  v_version uuid;
-BEGIN
-  IF EXISTS (SELECT FROM unnest(p_made_from) m WHERE NOT EXISTS (SELECT FROM artifact_version v WHERE v.version_id = m AND v.tenant_id = p_tenant AND v.number IS NOT NULL)) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 a version that it is made from is not in this tenant';
-  END IF;
-  INSERT INTO artifact (tenant_id, task_id, name, created_at) VALUES (p_tenant, p_task, p_name, v_now) ON CONFLICT (task_id, name, tenant_id) DO NOTHING;
-  INSERT INTO artifact_version (tenant_id, artifact_id, task_id, run_id, step_id, fence, actor, state, media_type, made_from, created_at)
-  SELECT p_tenant, a.artifact_id, p_task, p_run, p_step, p_fence, p_actor, 'pending', p_media_type, p_made_from, v_now FROM artifact a WHERE a.task_id = p_task AND a.name = p_name AND a.tenant_id = p_tenant
-  RETURNING version_id INTO v_version;
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
-  VALUES (p_tenant, p_run, p_step, 'ArtifactBegun', 0, p_fence, v_now, p_actor, jsonb_build_object('artifact', v_version, 'name', p_name, 'media_type', p_media_type));
-  RETURN v_version;
-END $$;
-
--- purpose: whether a worker takes on work: active, and heard of in the last half minute
+-- purpose: whether a worker takes on work: active, and heard of within the time that limits allow a silent one
 -- transition: none
 -- fenced by: nothing: presence is information
 -- locks: none
 CREATE FUNCTION is_alive(w worker) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT w.state = 'active' AND w.seen_at > clock() - interval '30 s'
+  SELECT w.state = 'active' AND w.seen_at > clock() - 30 * interval '1 s'
 $$;
 
 -- purpose: whether a failed step holds its branch: its fan-out's joins hold for failed branches, and one of them still waits
@@ -2887,7 +2149,7 @@ $$;
 -- fenced by: nothing; lease decides
 -- locks: none
 CREATE FUNCTION is_leasable(r ready) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND may_be_leased(s.state, s.kind, u.state, u.paused_at))
+  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND u.paused_at IS NULL AND u.state IN ('created', 'running'))
     AND EXISTS (SELECT FROM worker w WHERE is_alive(w) AND r.queue = ANY (w.queues) AND (w.tenants IS NULL OR r.tenant_id = ANY (w.tenants)) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
 $$;
 
@@ -2935,7 +2197,7 @@ BEGIN
 END $$;
 
 -- purpose: lease as many of the offered steps as are still ready; what does not come back is a duplicate or stale
--- transition: step ready -> leased, unknown -> reconciling, its fence rises by one; a new attempt
+-- transition: step ready -> leased, its fence rises by one; a new attempt
 -- fenced by: nothing yet: it issues the fence
 -- locks: steps by id (skipping locked ones), then runs, then tasks
 CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_definitions text[], p_queues text[], p_steps uuid[], p_ttl_ms bigint, p_starting int) RETURNS SETOF leased
@@ -2950,10 +2212,10 @@ BEGIN
   SELECT array_agg(c.step_id ORDER BY array_position(p_steps, c.step_id)), array_agg(DISTINCT c.run_id) FILTER (WHERE c.run_state = 'created'), array_agg(c.step_id ORDER BY c.step_id) FILTER (WHERE c.losses > 1) INTO v_got, v_new_runs, v_suspects FROM (
     SELECT s.step_id, s.run_id, s.losses, (SELECT r.state FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) AS run_state
     FROM step s
-    WHERE s.step_id = ANY (p_steps) AND (s.state = 'ready' OR s.state = 'unknown' AND EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)) AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
+    WHERE s.step_id = ANY (p_steps) AND s.state = 'ready' AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
       -- an offer is a message, and proves nothing: the worker gets only what it can run
       AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
-      AND (SELECT may_be_leased(s.state, s.kind, r.state, r.paused_at) FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
+      AND (SELECT r.state IN ('created', 'running') AND r.paused_at IS NULL FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
     ORDER BY s.step_id FOR NO KEY UPDATE OF s SKIP LOCKED) c;
   IF v_got IS NULL THEN RETURN; END IF;
   v_now := clock();
@@ -2969,79 +2231,66 @@ BEGIN
   DELETE FROM ready r WHERE r.step_id = ANY (v_got);
   IF v_new_runs IS NOT NULL THEN PERFORM start_runs(v_new_runs); END IF;
   RETURN QUERY WITH u AS (
-    UPDATE step s SET state = CASE s.state WHEN 'ready' THEN 'leased' ELSE 'reconciling' END, version = s.version + 1, fence = s.fence + 1, updated_at = v_now
+    UPDATE step s SET state = 'leased', version = s.version + 1, fence = s.fence + 1, updated_at = v_now
     WHERE s.step_id = ANY (v_got)
     RETURNING s.*, (array_position(v_got, s.step_id) <= p_starting OR s.losses > 0) AS begins
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor)
-    SELECT u.tenant_id, u.run_id, u.step_id, CASE u.state WHEN 'leased' THEN 'StepLeased' ELSE 'StepProbed' END, u.version, u.fence, v_now, p_worker::text FROM u
+    SELECT u.tenant_id, u.run_id, u.step_id, 'StepLeased', u.version, u.fence, v_now, p_worker::text FROM u
   ), a AS (
     -- what begins at once is known to have begun: if its worker dies, that is a loss that counts. The rest was only handed out.
     INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until)
     SELECT u.tenant_id, u.step_id, u.run_id, p_worker, u.fence, u.attempts + 1, 'granted', v_now, CASE WHEN u.begins THEN v_now END,
-           CASE WHEN u.begins AND u.state = 'leased' THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
+           CASE WHEN u.begins THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
   )
-  SELECT CASE WHEN u.state <> 'leased' THEN 'probe' WHEN u.kind = 'undo' THEN 'undo' ELSE 'granted' END, u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
-         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, CASE u.state WHEN 'leased' THEN least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint END, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
+  SELECT 'granted', u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
+         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
          CASE WHEN u.sources IS NOT NULL THEN (
            SELECT jsonb_agg((SELECT jsonb_build_object('b', x.body, 'h', encode(x.blob, 'hex')) FROM result x WHERE x.step_id = o.id AND x.tenant_id = u.tenant_id) ORDER BY o.n)
            FROM unnest(u.sources) WITH ORDINALITY o(id, n)) END
   FROM u;
 END $$;
 
--- purpose: a join was opened without branches in which a step had failed: what these branches still waited for never runs
--- transition: step pending -> skipped; barrier waiting -> cancelled
--- fenced by: the caller opened the join
--- locks: the caller holds the join; then the pending steps, then other joins over the same fan-out
-CREATE FUNCTION leave_out(b barrier, p_branches int[]) RETURNS aftermath[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_reason jsonb := jsonb_build_object('code', 'E-JOIN-24', 'what', 'the join was opened without its branch');
-  s step;
-  d record;
-  v_ready uuid[];
-  v_arrivals arrival[] := '{}';
-  v_after aftermath[] := '{}';
-BEGIN
-  FOR s IN SELECT x.* FROM step x WHERE x.fan_id = b.fan_id AND x.idx = ANY (p_branches) AND x.state = 'pending' ORDER BY x.step_id LOOP
-    PERFORM cancel_barriers(ARRAY(SELECT x.barrier_id FROM barrier x WHERE x.step_id = s.step_id AND x.kind = 'after' AND x.state = 'waiting'));
-    SELECT * INTO d FROM skip_step(s.step_id, v_reason, true);
-    v_arrivals := v_arrivals || ARRAY(SELECT a FROM unnest(d.o_arrivals) a WHERE a.barrier_id <> b.barrier_id);
-    v_after := v_after || d.o_after;
-  END LOOP;
-  SELECT v_after || x.o_after, x.o_ready INTO v_after, v_ready FROM arrive(v_arrivals, '{}') x;
-  PERFORM make_ready(v_ready);
-  RETURN v_after;
-END $$;
-
--- purpose: branches of a decided join wait for nobody's decision: what holds in them until someone reopens a failed step is let go
+-- purpose: let go what holds until someone reopens a failed step, once nobody waits for that any more: in the branches of a fan-out when no join over it holds, and (p_deep) in all that is inside them when none waits at all
 -- transition: barrier waiting -> cancelled; what it holds, and what a failed step could have chosen, pending -> skipped
--- fenced by: the outer join being decided
--- locks: barriers by id, then the steps they hold
-CREATE FUNCTION let_go(p_outer uuid, p_fans uuid[], p_reason jsonb, OUT o_n int, OUT o_arrivals arrival[], OUT o_after aftermath[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- fenced by: the joins over the fan-out being decided
+-- locks: barriers, the younger first, then the steps they hold
+CREATE FUNCTION let_go(p_outer barrier, p_fans uuid[], p_deep boolean, OUT o_n int, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_skipped uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_held uuid[] := ARRAY(SELECT x.barrier_id FROM step s, barrier x WHERE s.fan_id = ANY (p_fans) AND s.state = 'pending' AND x.step_id = s.step_id AND x.barrier_id <> p_outer
-    AND x.state = 'waiting' AND x.on_failed = 'hold' AND x.failed > 0);
-  v_choosers uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.fan_id = ANY (p_fans) AND s.state = 'failed' AND s.chooses IS NOT NULL);
-  b barrier;
-  s step;
+  v_over jsonb := jsonb_build_object('code', 'E-JOIN-23', 'what', 'the join was decided without it');
+  v_failed jsonb := jsonb_build_object('code', 'E-JOIN-24', 'what', 'a step before it failed, and nobody waits for that to be reopened');
+  v_own boolean;
+  x record;
+  v_target uuid;
   d record;
 BEGIN
   o_n := 0;
   o_arrivals := '{}';
   o_after := '{}';
-  FOR b IN SELECT x.* FROM barrier x WHERE x.barrier_id = ANY (v_held) AND x.state = 'waiting' ORDER BY x.barrier_id DESC FOR NO KEY UPDATE LOOP
-    PERFORM cancel_barriers(ARRAY[b.barrier_id]);
-    SELECT * INTO d FROM skip_step(b.step_id, p_reason, false);
+  o_skipped := '{}';
+  FOR x IN
+    SELECT b AS b, s.fan_id FROM step s, barrier b WHERE s.fan_id = ANY (p_fans) AND s.state = 'pending' AND b.step_id = s.step_id AND b.barrier_id <> p_outer.barrier_id
+      AND b.state = 'waiting' AND b.on_failed = 'hold' AND b.failed > 0 AND (p_deep OR b.kind = 'after') ORDER BY b.barrier_id DESC FOR NO KEY UPDATE OF b
+  LOOP
+    -- a branch whose own step failed has failed; one that an inner join held was left over
+    v_own := (x.b).kind = 'after' AND x.fan_id = p_outer.fan_id;
+    PERFORM cancel_barriers(ARRAY[(x.b).barrier_id]);
+    SELECT * INTO d FROM skip_step((x.b).step_id, CASE WHEN v_own THEN v_failed ELSE v_over END, v_own);
     o_n := o_n + 1;
     o_arrivals := o_arrivals || d.o_arrivals;
     o_after := o_after || d.o_after;
-    IF b.kind = 'gather' AND b.succeeded + b.failed + b.skipped >= b.expected THEN o_after := o_after || close_barrier(b); END IF;
+    o_skipped := o_skipped || d.o_skipped;
+    IF (x.b).kind = 'gather' AND (x.b).succeeded + (x.b).failed + (x.b).skipped >= (x.b).expected THEN o_after := o_after || close_barrier(x.b); END IF;
   END LOOP;
-  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_choosers) ORDER BY x.step_id LOOP
-    SELECT * INTO d FROM choose(s, NULL);
-    o_n := o_n + cardinality(d.o_arrivals);
-    o_arrivals := o_arrivals || d.o_arrivals;
-    o_after := o_after || d.o_after;
+  FOR x IN SELECT s.fan_id, s.chooses FROM step s WHERE s.fan_id = ANY (p_fans) AND s.state = 'failed' AND s.chooses IS NOT NULL ORDER BY s.step_id LOOP
+    v_own := x.fan_id = p_outer.fan_id;
+    FOREACH v_target IN ARRAY x.chooses LOOP
+      SELECT * INTO d FROM skip_step(v_target, CASE WHEN v_own THEN v_failed ELSE v_over END, v_own);
+      o_n := o_n + cardinality(d.o_skipped);
+      o_arrivals := o_arrivals || d.o_arrivals;
+      o_after := o_after || d.o_after;
+      o_skipped := o_skipped || d.o_skipped;
+    END LOOP;
   END LOOP;
 END $$;
 
@@ -3056,16 +2305,6 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE d.tenant_id IS NOT DISTINCT FROM p_tenant AND (p_before IS NULL OR d.dead_letter_id < p_before) ORDER BY d.dead_letter_id DESC LIMIT p_limit
 $$;
 
--- purpose: the deliveries of a tenant, of one webhook or of all, newest first
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION list_deliveries(p_tenant uuid, p_webhook uuid, p_state text, p_before uuid, p_limit int)
-RETURNS TABLE (delivery_id uuid, webhook_id uuid, event_id uuid, type text, subject text, state text, tries int, status int, error text, created_at timestamptz, due_at timestamptz, ended_at timestamptz) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT d.delivery_id, d.webhook_id, d.event_id, d.type, d.subject, d.state, d.tries, d.status, d.error, d.created_at, d.due_at, d.ended_at FROM webhook_delivery d
-  WHERE d.tenant_id = p_tenant AND (p_webhook IS NULL OR d.webhook_id = p_webhook) AND (p_state IS NULL OR d.state = p_state) AND (p_before IS NULL OR d.delivery_id < p_before) ORDER BY d.delivery_id DESC LIMIT p_limit
-$$;
-
 -- purpose: a tenant's keys, newest first; a secret is nowhere to be shown, only its hash was kept
 -- transition: none
 -- fenced by: nothing
@@ -3076,26 +2315,6 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE k.tenant_id = p_tenant AND (p_before IS NULL OR k.key_id < p_before) ORDER BY k.key_id DESC LIMIT p_limit
 $$;
 
--- purpose: the people of a tenant by name, with their teams
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION list_people(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (person_id uuid, name text, display_name text, email text, issuer text, role text, rights text[], teams text[], created_at timestamptz, disabled_at timestamptz)
-LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT p.person_id, p.name, p.display_name, p.email, p.issuer, p.role, p.rights, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id ORDER BY m.team), p.created_at, p.disabled_at
-  FROM person p WHERE p.tenant_id = p_tenant AND (p_after IS NULL OR p.name > p_after) ORDER BY p.name LIMIT p_limit
-$$;
-
--- purpose: sessions of a person, or of all people of a tenant, newest first, without what opens them
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION list_sessions(p_tenant uuid, p_person uuid, p_before uuid, p_limit int) RETURNS TABLE (session_id uuid, name text, kind text, created_at timestamptz, used_at timestamptz, expires_at timestamptz, revoked_at timestamptz)
-LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT s.session_id, p.name, s.kind, s.created_at, s.used_at, s.expires_at, s.revoked_at FROM session s JOIN person p ON p.person_id = s.person_id AND p.tenant_id = s.tenant_id
-  WHERE s.tenant_id = p_tenant AND (p_person IS NULL OR s.person_id = p_person) AND (p_before IS NULL OR s.session_id < p_before) ORDER BY s.session_id DESC LIMIT p_limit
-$$;
-
 -- purpose: the keys by which a tenant's Kafka commands are verified
 -- transition: none
 -- fenced by: nothing
@@ -3103,35 +2322,6 @@ $$;
 CREATE FUNCTION list_signing_keys(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (key_id text, public_key bytea, scopes text[], created_at timestamptz, revoked_at timestamptz)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT k.key_id, k.public_key, k.scopes, k.created_at, k.revoked_at FROM signing_key k WHERE k.tenant_id = p_tenant AND (p_after IS NULL OR k.key_id > p_after) ORDER BY k.key_id LIMIT p_limit
-$$;
-
--- purpose: the teams of a tenant with their members; a team is there while somebody is in it
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION list_teams(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (team text, members text[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT m.team, array_agg(p.name ORDER BY p.name) FROM team_member m JOIN person p ON p.person_id = m.person_id AND p.tenant_id = m.tenant_id
-  WHERE m.tenant_id = p_tenant AND (p_after IS NULL OR m.team > p_after) GROUP BY m.team ORDER BY m.team LIMIT p_limit
-$$;
-
--- purpose: the webhooks of a tenant, newest first, with what waits and what was given up
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION list_webhooks(p_tenant uuid, p_before uuid, p_limit int) RETURNS TABLE (webhook_id uuid, url text, events text[], state text, created_by text, created_at timestamptz, changed_at timestamptz, waiting bigint, failed bigint)
-LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT w.webhook_id, w.url, w.events, w.state, w.created_by, w.created_at, w.changed_at,
-    (SELECT count(*) FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.tenant_id = w.tenant_id AND d.state = 'due'),
-    (SELECT count(*) FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.tenant_id = w.tenant_id AND d.state = 'failed')
-  FROM webhook w WHERE w.tenant_id = p_tenant AND (p_before IS NULL OR w.webhook_id < p_before) ORDER BY w.webhook_id DESC LIMIT p_limit
-$$;
-
--- purpose: one at a time decides about the content of this name in a tenant: that a version names it, or that it may go
--- transition: none
--- fenced by: nothing
--- locks: an advisory one, of the tenant and the hash
-CREATE FUNCTION lock_object(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAGE sql VOLATILE SET search_path = stanchion, pg_temp AS $$
-  SELECT pg_advisory_xact_lock(hashtextextended('object:' || p_tenant || ':' || encode(p_sha256, 'hex'), 0))
 $$;
 
 -- purpose: partitions of events for this month and the next ones, made before the first event of them is written
@@ -3157,7 +2347,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- purpose: put steps that just became ready, or are due to be probed, where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
+-- purpose: put steps that just became ready where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
 -- transition: none (the caller made them ready)
 -- fenced by: the caller
 -- locks: none beyond the rows it inserts
@@ -3167,8 +2357,8 @@ DECLARE
 BEGIN
   IF p_steps IS NULL OR p_steps = '{}' THEN RETURN; END IF;
   WITH s AS MATERIALIZED (
-    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, CASE WHEN s.state = 'ready' THEN s.start_within_ms END AS start_within_ms, CASE WHEN s.state = 'ready' THEN s.expires_at END AS expires_at
-    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('ready', 'unknown')
+    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, s.start_within_ms, s.expires_at
+    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state = 'ready'
   ), q AS MATERIALIZED (
     -- one in 64 looks at the window itself; the others only at whether a backlog waits
     SELECT x.queue, queue_has_room(x.queue, x.sample) AS room FROM (SELECT s.queue, bool_or(get_byte(uuid_send(s.step_id), 14) % 64 = 0) AS sample FROM s GROUP BY s.queue) x
@@ -3201,18 +2391,10 @@ DECLARE
   v_late uuid[];
 BEGIN
   WITH u AS (
-    UPDATE step s SET late_for = s.late_for || b.barrier_id WHERE s.step_id = ANY (p_done) AND b.barrier_id = ANY (s.feeds) RETURNING s.step_id
+    UPDATE step s SET late_for = s.late_for || b.barrier_id WHERE s.step_id = ANY (p_done) AND b.barrier_id = ANY (s.feeds) AND b.barrier_id <> ALL (coalesce(s.late_for, '{}')) RETURNING s.step_id
   ) SELECT array_agg(u.step_id) INTO v_late FROM u;
   UPDATE result r SET late = true WHERE r.step_id = ANY (v_late) AND NOT r.late;
 END $$;
-
--- purpose: whether a step may be leased while its run is in such a state: a probe, and what undoes, also while the run winds down, and what undoes after it ended
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION may_be_leased(p_state text, p_kind text, p_run_state text, p_paused timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-  SELECT p_run_state IN ('created', 'running') AND (p_paused IS NULL OR p_state = 'unknown') OR p_run_state = 'cancelling' AND p_state = 'unknown' OR p_kind = 'undo'
-$$;
 
 -- purpose: joins of live runs whose counts are not those of their branches, among the next ones that have waited for so long; one snapshot sees both, so it takes no locks
 -- transition: none
@@ -3224,17 +2406,12 @@ CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int,
   ), k AS (
     SELECT b AS b FROM w JOIN barrier b ON b.barrier_id = w.barrier_id
     WHERE w.kind = 'gather' AND w.state = 'waiting' AND w.created_at < clock() - p_older AND EXISTS (SELECT FROM run r WHERE r.run_id = w.run_id AND r.state IN ('created', 'running'))
-  ), c AS (
-    SELECT (k.b).barrier_id, k.b, x.* FROM k, LATERAL (
-      SELECT coalesce(sum(s.ok), 0) AS ok, coalesce(sum(s.bad), 0) AS bad, coalesce(sum(s.skipped), 0) AS skipped, count(*) FILTER (WHERE s.remaining > 0) AS slots_left,
-        bool_or(s.remaining <> coalesce((SELECT l.remaining FROM barrier_slot l WHERE l.barrier_id = (k.b).barrier_id AND l.slot = s.slot), s.remaining)) AS wrong FROM slots_of(k.b) s) x
   )
   SELECT (SELECT w.barrier_id FROM w ORDER BY w.barrier_id DESC LIMIT 1), (SELECT count(*)::int FROM k),
-    ARRAY(SELECT c.barrier_id FROM c WHERE CASE WHEN (c.b).slots > 0 THEN c.wrong OR (c.b).slots_left <> c.slots_left OR (c.b).failed <> c.bad OR (c.b).skipped <> c.skipped
-      ELSE ((c.b).succeeded, (c.b).failed, (c.b).skipped) <> (c.ok, c.bad, c.skipped) END)
+    ARRAY(SELECT (k.b).barrier_id FROM k WHERE is_miscounted(k.b))
 $$;
 
--- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, joins and the task
+-- purpose: what should be due for a run and is not: retries, expansions, deadlines of steps, joins and the task
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -3243,9 +2420,6 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     SELECT s.tenant_id, 'retry' AS kind, s.step_id AS target_id, coalesce((SELECT e.at + (e.body->>'delay_ms')::bigint * interval '1 ms' FROM event e
       WHERE e.run_id = p_run AND e.step_id = s.step_id AND e.kind = 'StepRetryScheduled' AND e.version = s.version LIMIT 1), clock()) AS due_at, s.version
     FROM step s WHERE s.run_id = p_run AND s.state = 'retry_wait'
-    UNION ALL
-    SELECT s.tenant_id, 'probe', s.step_id, clock(), s.version FROM step s WHERE s.run_id = p_run AND s.state = 'unknown' AND NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)
-      AND EXISTS (SELECT FROM operation o WHERE o.step_id = s.step_id AND o.state = 'unknown' AND o.unknown_since > clock() - interval '1 day')
     UNION ALL
     -- branches are inserted in order of their index, so the highest tells how far it came; without a join it has not begun
     SELECT s.tenant_id, 'expand', s.step_id, clock(), x.next FROM step s,
@@ -3260,7 +2434,7 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     UNION ALL
     SELECT t.tenant_id, 'task_deadline', t.task_id, t.deadline_at, NULL FROM run r, task t WHERE r.run_id = p_run AND r.state IN ('created', 'running') AND t.task_id = r.task_id AND t.run_id = p_run AND t.ended_at IS NULL AND t.deadline_at IS NOT NULL
   )
-  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind NOT IN ('retry', 'probe') OR t.version = w.version))
+  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind <> 'retry' OR t.version = w.version))
 $$;
 
 -- purpose: how many arrivals a share of so many branches is, rounded up
@@ -3284,14 +2458,6 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ORDER BY d.dead_letter_id LIMIT p_limit
 $$;
 
--- purpose: the tenant behind this one, in the order of their ids: whose objects to look at next
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION next_tenant(p_after uuid) RETURNS uuid LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT t.tenant_id FROM tenant t WHERE t.tenant_id > p_after ORDER BY t.tenant_id LIMIT 1
-$$;
-
 -- purpose: which node each of these steps is
 -- transition: none
 -- fenced by: nothing
@@ -3299,27 +2465,6 @@ $$;
 CREATE FUNCTION nodes_of(p_steps uuid[]) RETURNS TABLE (step_id uuid, node text) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT s.step_id, s.node FROM step s WHERE s.step_id = ANY (p_steps)
 $$;
-
--- purpose: an entry of the audit log for an act of somebody; called last in its transaction, since it holds the lane's lock until the end
--- transition: none
--- fenced by: the chain of hashes
--- locks: the lane of the tenant's audit log
-CREATE FUNCTION note_act(p_tenant uuid, p_actor text, p_action text, p_target text, p_detail jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, p_action, p_target, jsonb_strip_nulls(p_detail))
-$$;
-
--- purpose: an operation that undoes another is confirmed: the other is compensated, in the same transaction
--- transition: operation confirmed -> compensated
--- fenced by: the confirmation of what undoes it
--- locks: the operation that is undone (the caller holds the one that undoes it)
-CREATE FUNCTION note_compensated(c operation) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  o operation;
-BEGIN
-  IF c.compensates IS NULL OR c.state <> 'confirmed' THEN RETURN; END IF;
-  UPDATE operation x SET state = 'compensated', version = x.version + 1, proof = -4, updated_at = clock() WHERE x.operation_id = c.compensates AND x.tenant_id = c.tenant_id AND x.state = 'confirmed' RETURNING * INTO o;
-  IF FOUND THEN PERFORM note_operation(o, 'OperationCompensated', NULL, 'engine', jsonb_build_object('by', c.operation_id)); END IF;
-END $$;
 
 -- purpose: how long steps of a node take, smoothed; sizes what is leased ahead and how many steps an offer names
 -- transition: none
@@ -3331,79 +2476,29 @@ CREATE FUNCTION note_durations(p_workflows text[], p_versions int[], p_nodes tex
   ON CONFLICT (workflow, version, node) DO UPDATE SET mean_ms = (n.mean_ms * 3 + excluded.mean_ms) / 4, samples = n.samples + excluded.samples, updated_at = clock()
 $$;
 
--- purpose: the event of what happened to an operation
--- transition: none
--- fenced by: the caller; a fence that is given is checked by the event table
--- locks: none
-CREATE FUNCTION note_operation(o operation, p_kind text, p_fence bigint, p_actor text, p_body jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
-  VALUES (o.tenant_id, o.run_id, o.step_id, p_kind, o.version, p_fence, o.updated_at, p_actor, jsonb_build_object('operation', o.operation_id) || coalesce(jsonb_strip_nulls(p_body), '{}'))
-$$;
-
 -- purpose: parked messages that a bulk redrive has sent; those that the relay had parked go back into the outbox here. NULL: another worker has the job
 -- transition: none
 -- fenced by: the job's fence, and redriven_at: each once
 -- locks: the job, then the letters by id
 CREATE FUNCTION note_redriven(p_key text, p_tenant uuid, p_fence bigint, p_ids uuid[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_n int;
+  v_sent uuid[];
 BEGIN
   PERFORM FROM maintenance_job j WHERE j.kind = 'redrive' AND j.key = p_key AND j.tenant_id = p_tenant AND j.fence = p_fence AND j.state = 'running' FOR NO KEY UPDATE;
   IF NOT FOUND THEN RETURN NULL; END IF;
   PERFORM FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) ORDER BY d.dead_letter_id FOR NO KEY UPDATE;
   WITH u AS (
-    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.*
-  ), o AS (
-    INSERT INTO outbox (part, tenant_id, topic, key, type, body)
-    SELECT u.partition, coalesce(u.tenant_id, p_tenant), substr(u.topic, 8), convert_from(u.key, 'UTF8'), u.headers->0->>1, convert_from(u.value, 'UTF8') FROM u WHERE u.topic LIKE 'outbox:%' ORDER BY u."offset"
-  )
-  SELECT count(*)::int INTO v_n FROM u;
-  RETURN v_n;
-END $$;
-
--- purpose: content has left the store; who began to upload the same before this moment has to put it again
--- transition: none
--- fenced by: the removal having begun
--- locks: the removal
-CREATE FUNCTION note_removed(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  UPDATE object_removal r SET removed_at = clock() WHERE r.sha256 = p_sha256 AND r.tenant_id = p_tenant AND r.begun_at IS NOT NULL AND r.removed_at IS NULL
-$$;
-
--- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of eight lanes: submitters don't wait for each other's commits
--- transition: none
--- fenced by: the chain of hashes of the lane
--- locks: a lane of each tenant's audit log, tenants in order
-CREATE FUNCTION note_submissions(p_tasks uuid[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  INSERT INTO audit (tenant_id, lane, actor, action, target, detail)
-  SELECT t.tenant_id, pg_backend_pid() % 8 + 1, t.submitted_by, 'task.submit', CASE count(*) WHEN 1 THEN min(t.task_id::text) ELSE count(*) || ' tasks' END,
-    jsonb_build_object('via', t.submitted_via, 'tasks', jsonb_agg(t.task_id ORDER BY t.task_id), 'workflows', jsonb_agg(DISTINCT t.workflow || '@' || t.workflow_version))
-  FROM task t WHERE t.task_id = ANY (p_tasks) GROUP BY t.tenant_id, t.submitted_by, t.submitted_via ORDER BY t.tenant_id
-$$;
-
--- purpose: something happened that webhooks may want to hear of: one delivery for each that does, in the transaction of its cause
--- transition: births: webhook deliveries, due (held when their webhook is paused or has failed)
--- fenced by: the unique key (webhook, event)
--- locks: only new rows
-CREATE FUNCTION notify_webhooks(p_tenant uuid, p_event text, p_subject text, p_body jsonb) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_event uuid;
-  v_n int;
-BEGIN
-  -- most tenants have none, and this stands in hot transactions
-  IF NOT EXISTS (SELECT FROM webhook w WHERE w.tenant_id = p_tenant) THEN RETURN 0; END IF;
-  v_event := uuidv7();
-  INSERT INTO webhook_delivery (delivery_id, tenant_id, webhook_id, event_id, type, subject, body, due_at, give_up_at)
-  SELECT uuidv7(), p_tenant, w.webhook_id, v_event, p_event, p_subject, p_body, CASE w.state WHEN 'active' THEN clock() END, clock() + interval '3 days'
-  FROM webhook w WHERE w.tenant_id = p_tenant AND (p_event = ANY (w.events) OR '*' = ANY (w.events));
-  GET DIAGNOSTICS v_n = ROW_COUNT;
-  RETURN v_n;
+    UPDATE dead_letter d SET redriven_at = clock() WHERE d.dead_letter_id = ANY (p_ids) AND d.redriven_at IS NULL RETURNING d.dead_letter_id
+  ) SELECT coalesce(array_agg(u.dead_letter_id), '{}') INTO v_sent FROM u;
+  PERFORM put_back(v_sent, p_tenant);
+  RETURN cardinality(v_sent);
 END $$;
 
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
 -- transition: none: readiness is the fact, an offer only a hint
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones)
-CREATE FUNCTION offer_ready(p_window int, p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the advisory lock on putting aside, shared with other offers; then ready rows (skipping locked ones): it never waits for a row
+CREATE FUNCTION offer_ready(p_batch int, p_again_ms int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   q text;
@@ -3412,6 +2507,8 @@ DECLARE
   v_again uuid[];
   v_parked uuid[];
 BEGIN
+  -- whoever makes work leasable (a resume, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('put aside', 0));
   FOR q IN
     WITH RECURSIVE w(queue) AS (
       (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL ORDER BY r.queue LIMIT 1)
@@ -3419,8 +2516,8 @@ BEGIN
       SELECT (SELECT r.queue FROM ready r WHERE r.offered_at IS NULL AND r.queue > w.queue ORDER BY r.queue LIMIT 1) FROM w WHERE w.queue IS NOT NULL
     ) SELECT w.queue FROM w WHERE w.queue IS NOT NULL
   LOOP
-    v_room := p_window - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT p_window) x);
-    CONTINUE WHEN v_room < least(p_window / 10, 50);
+    v_room := 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = q AND r.offered_at <= v_now LIMIT 5000) x);
+    CONTINUE WHEN v_room < 50;
     v_ids := v_ids || (SELECT array_agg(x.step_id) FROM (SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at IS NULL ORDER BY r.priority DESC, r.since LIMIT least(v_room, p_batch) FOR UPDATE SKIP LOCKED) x);
   END LOOP;
   FOR q IN
@@ -3452,182 +2549,15 @@ BEGIN
   RETURN cardinality(v_ids);
 END $$;
 
--- purpose: the last look before a request leaves, and its record: committed first, sent then
--- transition: operation prepared -> dispatched, or unknown
--- fenced by: the step's own fence; the run must still want it
--- locks: the step, the operation, then the run (shared: a cancel comes before or after, never between)
-CREATE FUNCTION op_dispatch(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid) RETURNS TABLE (outcome text, sends int, deadline timestamptz) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-  v_now timestamptz;
-  s step;
-  o operation;
-  v_run text;
-  v_skew interval := '2 s';  -- how far the clock of the other side may be behind
-BEGIN
-  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_dispatch');
-  IF NOT FOUND THEN
-    RETURN QUERY SELECT 'stale', 0, NULL::timestamptz;
-    RETURN;
-  END IF;
-  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
-  IF o.state IS DISTINCT FROM 'prepared' THEN
-    RETURN QUERY SELECT 'busy', 0, NULL::timestamptz;
-    RETURN;
-  END IF;
-  SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
-  IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
-    RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz;
-    RETURN;
-  END IF;
-  v_now := clock();
-  IF o.sends > 0 AND o.settled_by IS NULL AND coalesce(o.key_until < v_now, true) AND NOT coalesce(o.lands_until < v_now, false) THEN
-    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = s.fence, fence = s.fence, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-    UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
-    PERFORM note_operation(o, 'OperationUnknown', p_fence, NULL, jsonb_build_object('why', 'the key it was sent with is no longer kept'));
-    RETURN QUERY SELECT 'key_over', o.sends::int, NULL::timestamptz;
-    RETURN;
-  END IF;
-  UPDATE operation x SET state = 'dispatched', version = x.version + 1, proof = s.fence, fence = s.fence, sends = x.sends + 1, dispatched_at = v_now, updated_at = v_now, error = NULL, settled_by = NULL,
-    key_until = CASE WHEN x.sends = 0 THEN v_now + x.keeps_key_ms * interval '1 ms' ELSE x.key_until END, lands_until = v_now + x.lands_within_ms * interval '1 ms' + v_skew, unknown_since = NULL
-  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-  UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
-  PERFORM note_operation(o, 'OperationDispatched', p_fence, NULL, jsonb_build_object('sends', o.sends));
-  RETURN QUERY SELECT 'dispatched', o.sends::int, o.lands_until - v_skew;
-END $$;
-
--- purpose: decide on an effect: its row is durable before anything leaves; whoever asks for the same again gets what is there
--- transition: operation -> prepared (born), not_done -> prepared
--- fenced by: the step's own fence
--- locks: the step, then the operation
-CREATE FUNCTION op_prepare(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_scope text, p_kind text, p_key text, p_payload jsonb, p_blob bytea, p_hash bytea,
-  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_undo_kind text, p_compensates uuid)
-RETURNS TABLE (outcome text, operation_id uuid, request_key text, state text, receipt jsonb, error jsonb, hash bytea) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-  v_now timestamptz;
-  s step;
-  o operation;
-  v_task uuid;
-  v_scope uuid;
-BEGIN
-  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_prepare');
-  IF NOT FOUND THEN
-    RETURN QUERY SELECT 'stale', NULL::uuid, NULL, NULL, NULL::jsonb, NULL::jsonb, NULL::bytea;
-    RETURN;
-  END IF;
-  v_now := clock();
-  SELECT r.task_id INTO v_task FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
-  v_scope := CASE p_scope WHEN 'tenant' THEN s.tenant_id ELSE v_task END;
-  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, undo_kind, compensates, created_at, updated_at)
-  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_undo_kind, p_compensates, v_now, v_now)
-  ON CONFLICT (scope_id, kind, key, tenant_id) DO NOTHING RETURNING * INTO o;
-  IF FOUND THEN
-    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('kind', o.kind, 'key', o.key, 'hash', encode(o.payload_hash, 'hex'), 'compensates', o.compensates));
-    RETURN QUERY SELECT 'prepared', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
-    RETURN;
-  END IF;
-  SELECT x.* INTO o FROM operation x WHERE x.scope_id = v_scope AND x.kind = p_kind AND x.key = p_key AND x.tenant_id = s.tenant_id FOR NO KEY UPDATE;
-  IF o.payload_hash <> p_hash THEN
-    RETURN QUERY SELECT 'conflict', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
-    RETURN;
-  END IF;
-  IF o.state IN ('prepared', 'not_done') AND (o.step_id, o.fence) IS DISTINCT FROM (s.step_id, s.fence) THEN
-    -- whoever holds the step that asks for it now answers for it, unless another one does at this moment
-    IF o.step_id <> s.step_id AND EXISTS (SELECT FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = o.tenant_id AND x.fence = o.fence AND x.state IN ('leased', 'running')) THEN
-      RETURN QUERY SELECT 'busy', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
-      RETURN;
-    END IF;
-    UPDATE operation x SET run_id = s.run_id, step_id = s.step_id, fence = s.fence, updated_at = v_now,
-      state = 'prepared', version = x.version + (x.state = 'not_done')::int, proof = s.fence
-    WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('taken_over', true));
-  END IF;
-  RETURN QUERY SELECT CASE WHEN o.state = 'prepared' THEN 'prepared' WHEN o.state IN ('dispatched', 'unknown') THEN 'busy' ELSE 'settled' END,
-    o.operation_id, o.request_key, o.state, o.receipt, o.error, o.payload_hash;
-END $$;
-
--- purpose: what the outside system said about an operation of unknown fate; only what is conclusive moves it
--- transition: operation unknown -> confirmed|prepared|not_done
--- fenced by: the step's own fence
--- locks: the step, the operation, then the run (shared)
-CREATE FUNCTION op_probed(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_verdict text, p_receipt jsonb, p_provider_id text, p_detail jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz;
-  v_state text;
-  v_wanted boolean;
-  s step;
-  o operation;
-BEGIN
-  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_probed');
-  IF NOT FOUND THEN RETURN 'stale'; END IF;
-  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
-  IF o.state IS DISTINCT FROM 'unknown' THEN RETURN coalesce(o.state, 'gone'); END IF;
-  v_now := clock();
-  v_wanted := (SELECT r.state IN ('created', 'running') OR s.kind = 'undo' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE);
-  -- not found proves nothing while the request may still land; the same key makes sending it again harmless
-  v_state := CASE WHEN p_verdict = 'done' THEN 'confirmed'
-    WHEN p_verdict = 'not_done' AND v_wanted AND coalesce(o.key_until > v_now + interval '1 s', false) THEN 'prepared'
-    WHEN p_verdict = 'not_done' AND o.lands_until < v_now THEN CASE WHEN v_wanted THEN 'prepared' ELSE 'not_done' END
-    ELSE 'unknown' END;
-  PERFORM add_probe(o, format('worker %s', p_worker), p_verdict, v_state <> 'unknown', p_detail);
-  IF v_state = 'unknown' THEN RETURN v_state; END IF;
-  UPDATE operation x SET state = v_state, version = x.version + 1, proof = s.fence, updated_at = v_now, receipt = p_receipt, provider_id = coalesce(p_provider_id, x.provider_id),
-    confirmed_at = CASE WHEN v_state = 'confirmed' THEN v_now END, unknown_since = NULL
-  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-  UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
-  PERFORM note_operation(o, operation_event(v_state), p_fence, NULL, jsonb_build_object('verdict', p_verdict, 'probes', o.probes));
-  PERFORM note_compensated(o);
-  RETURN o.state;
-END $$;
-
--- purpose: what the holder learned of a request that it sent: a receipt, a refusal, that it never left, or nothing
--- transition: operation dispatched -> confirmed|refused|prepared|unknown; with the last doubt gone its step may settle again
--- fenced by: the step's own fence; a stale receipt changes nothing and is kept beside the operation
--- locks: the step, then the operation, then what it compensates
-CREATE FUNCTION op_settle(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_state text, p_receipt jsonb, p_provider_id text, p_error jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz;
-  s step;
-  o operation;
-BEGIN
-  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_settle');
-  IF NOT FOUND THEN
-    SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.step_id = p_step FOR NO KEY UPDATE;
-    IF o.state = 'unknown' THEN PERFORM add_probe(o, format('worker %s, too late', p_worker), CASE p_state WHEN 'confirmed' THEN 'done' ELSE 'cant_tell' END, false, jsonb_strip_nulls(jsonb_build_object('receipt', p_receipt, 'provider_id', p_provider_id, 'error', p_error))); END IF;
-    RETURN 'stale';
-  END IF;
-  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
-  IF o.state IS DISTINCT FROM 'dispatched' THEN RETURN coalesce(o.state, 'gone'); END IF;
-  v_now := clock();
-  UPDATE operation x SET state = p_state, version = x.version + 1, proof = s.fence, updated_at = v_now, receipt = p_receipt, provider_id = p_provider_id, error = p_error,
-    sends = x.sends - (p_state = 'prepared')::int, confirmed_at = CASE WHEN p_state = 'confirmed' THEN v_now END, verified_at = CASE WHEN p_state = 'confirmed' THEN v_now END,
-    unknown_since = CASE WHEN p_state = 'unknown' THEN v_now END
-  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-  IF p_state <> 'unknown' THEN UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id; END IF;
-  PERFORM note_operation(o, operation_event(p_state), p_fence, NULL, jsonb_build_object('error', p_error));
-  PERFORM note_compensated(o);
-  RETURN o.state;
-END $$;
-
--- purpose: what a step of kind undo is to undo
--- transition: none
--- fenced by: the step's own fence
--- locks: none
-CREATE FUNCTION op_to_undo(p_step uuid, p_fence bigint) RETURNS TABLE (operation_id uuid, kind text, undo_kind text, payload jsonb, payload_blob bytea, receipt jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT o.operation_id, o.kind, o.undo_kind, o.payload, o.payload_blob, o.receipt
-  FROM step s JOIN operation o ON o.operation_id = (s.input->>'operation')::uuid AND o.tenant_id = s.tenant_id
-  WHERE s.step_id = p_step AND s.fence = p_fence AND s.kind = 'undo'
-$$;
-
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
--- transition: barrier waiting -> released; the step it holds pending -> ready; what the held branches still waited for pending -> skipped
+-- transition: barrier waiting -> released; the step it holds pending -> ready
 -- fenced by: the release row's primary key
--- locks: the barrier, then the held steps, then the fan-out, the run
+-- locks: the barrier, then pending steps of branches that stand still, the held step, the fan-out, the run; the audit chain last
 CREATE FUNCTION open_barrier(p_tenant uuid, p_barrier uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
   v_unsettled int;
+  v_all boolean;
   v_held int[];
   v_ready uuid;
   v_after aftermath[];
@@ -3637,21 +2567,23 @@ BEGIN
   IF b.state <> 'waiting' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 the barrier is %s', b.state); END IF;
   IF b.on_failed <> 'hold' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-JOIN-22 the barrier waits for no decision: its failed children don''t hold it'; END IF;
   v_unsettled := b.expected - b.succeeded - b.failed - b.skipped;
-  -- branches in which a step before the joined one has failed
+  -- branches that stand still since a step before the joined one has failed
   v_held := ARRAY(SELECT DISTINCT s.idx FROM step s WHERE s.fan_id = b.fan_id AND s.state = 'failed' AND p_barrier <> ALL (coalesce(s.feeds, '{}'))
-    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')));
+    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND (x.state IN ('ready', 'leased', 'running', 'retry_wait', 'waiting')
+      OR (p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')))));
   IF v_unsettled > cardinality(v_held) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 %s of %s children have not settled: only failed ones can be left out', v_unsettled - cardinality(v_held), b.expected);
   END IF;
-  IF v_unsettled > 0 THEN
-    UPDATE barrier x SET failed = x.failed + v_unsettled WHERE x.barrier_id = p_barrier RETURNING * INTO b;
-  END IF;
+  v_all := v_unsettled = 0;
+  -- it opens with these as failed, whatever becomes of them; its row goes on counting what settles
+  b.failed := b.failed + v_unsettled;
+  UPDATE step s SET failed_for = coalesce(s.failed_for, '{}') || jsonb_build_object(p_barrier, (SELECT error_of(x.step_id) FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND x.state = 'failed' ORDER BY x.updated_at LIMIT 1))
+  WHERE s.fan_id = b.fan_id AND s.idx = ANY (v_held) AND p_barrier = ANY (s.feeds) AND s.replaced_by IS NULL AND s.state = 'pending';
   SELECT x.o_ready, x.o_after INTO v_ready, v_after FROM release_barrier(b) x;
-  IF v_unsettled > 0 THEN v_after := v_after || leave_out(b, v_held); END IF;
-  v_after := v_after || close_barrier(b);
+  -- what these branches still wait for is let go by the sweep, once no join that holds waits for them
+  IF v_all THEN v_after := v_after || close_barrier(b); END IF;
   IF v_ready IS NOT NULL THEN PERFORM make_ready(ARRAY[v_ready]); END IF;
   PERFORM conclude(v_after);
-  -- last: an entry holds the audit log until the end, and nobody may wait for a run behind it
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'barrier.open', p_barrier::text, jsonb_build_object('reason', p_reason, 'without', b.failed));
   RETURN true;
 END $$;
@@ -3668,44 +2600,6 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (s.tenant_id, s.run_id, s.step_id, 'FanOpened', s.version);
   PERFORM ask_to_expand(s);
 END $$;
-
--- purpose: a session of a person; only hashes of what opens it are kept; null for a person who is disabled; sessions that ended long ago go
--- transition: none
--- fenced by: the unique key of the token's hash
--- locks: the person, sessions that go, then the audit log
-CREATE FUNCTION open_session(p_tenant uuid, p_person uuid, p_kind text, p_hash bytea, p_csrf bytea, p_seconds int, p_idle_seconds int, p_by text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_name text;
-  v_id uuid;
-BEGIN
-  -- against a disable at the same moment: whoever is second sees the first
-  SELECT p.name INTO v_name FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant AND p.disabled_at IS NULL FOR SHARE;
-  IF NOT FOUND THEN RETURN NULL; END IF;
-  DELETE FROM session s WHERE s.person_id = p_person AND s.tenant_id = p_tenant AND (s.expires_at < clock() - interval '30 days' OR s.revoked_at < clock() - interval '30 days');
-  INSERT INTO session (session_id, tenant_id, person_id, kind, token_hash, csrf_secret, idle_seconds, expires_at)
-  VALUES (uuidv7(), p_tenant, p_person, p_kind, p_hash, p_csrf, p_idle_seconds, clock() + p_seconds * interval '1 s') RETURNING session_id INTO v_id;
-  PERFORM note_act(p_tenant, 'person:' || v_name, 'session.open', v_name, jsonb_build_object('session', v_id, 'kind', p_kind, 'by', p_by));
-  RETURN v_id;
-END $$;
-
--- purpose: the name of the event that says that an operation has reached a state
--- transition: none
--- fenced by: nothing
--- locks: none
-CREATE FUNCTION operation_event(p_state text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT 'Operation' || replace(initcap(replace(p_state, '_', ' ')), ' ', '')
-$$;
-
--- purpose: what a probe asks after: the operations of a step whose fate nobody knows
--- transition: none
--- fenced by: the step's own fence
--- locks: none
-CREATE FUNCTION ops_in_doubt(p_step uuid, p_fence bigint) RETURNS TABLE (operation_id uuid, kind text, request_key text, payload jsonb, payload_blob bytea, sends int, probes int, unknown_ms bigint, lands_in_ms bigint, compensated_receipt jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT o.operation_id, o.kind, o.request_key, o.payload, o.payload_blob, o.sends::int, o.probes::int, ceil(extract(epoch FROM clock() - o.unknown_since) * 1000)::bigint, ceil(extract(epoch FROM o.lands_until - clock()) * 1000)::bigint,
-    (SELECT c.receipt FROM operation c WHERE c.operation_id = o.compensates AND c.tenant_id = o.tenant_id)
-  FROM step s JOIN operation o ON o.step_id = s.step_id AND o.tenant_id = s.tenant_id
-  WHERE s.step_id = p_step AND s.fence = p_fence AND s.state IN ('leased', 'running', 'reconciling') AND o.state = 'unknown' ORDER BY o.operation_id
-$$;
 
 -- purpose: how many messages wait to be published and how old the oldest is
 -- transition: none
@@ -3746,7 +2640,7 @@ END $$;
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
 -- transition: none (paused_at is a flag)
 -- fenced by: nothing
--- locks: ready rows (skipping locked ones), then the run
+-- locks: for a resume the advisory lock on putting aside and ready rows (skipping locked ones); then the run; the audit chain last
 CREATE FUNCTION pause_task(p_tenant uuid, p_task uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
@@ -3755,6 +2649,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
   -- what could not be leased while it was paused is offered anew at once; before the run is locked, since a lease takes both the other way round
   IF NOT p_paused THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0));
     UPDATE ready y SET offered_at = NULL WHERE y.step_id = ANY (ARRAY(SELECT y.step_id FROM ready y WHERE y.step_id = ANY (ARRAY(
       SELECT s.step_id FROM step s WHERE s.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND s.state = 'ready')) FOR UPDATE SKIP LOCKED));
   END IF;
@@ -3768,42 +2663,6 @@ BEGIN
   END IF;
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) VALUES (r.tenant_id, r.run_id, CASE WHEN p_paused THEN 'RunPaused' ELSE 'RunResumed' END, r.version, v_now, p_actor);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, CASE WHEN p_paused THEN 'task.pause' ELSE 'task.resume' END, p_task::text, '{}');
-  RETURN true;
-END $$;
-
--- purpose: hold the deliveries of a webhook, or let them go again, also after it failed; false when there is none
--- transition: webhook active -> paused, paused|failed -> active; its deliveries are held, or due at once
--- fenced by: nothing
--- locks: the webhook, its deliveries, then the audit log
-CREATE FUNCTION pause_webhook(p_tenant uuid, p_webhook uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_was text;
-BEGIN
-  SELECT w.state INTO v_was FROM webhook w WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant FOR UPDATE;
-  IF NOT FOUND THEN RETURN false; END IF;
-  IF v_was = (CASE WHEN p_paused THEN 'paused' ELSE 'active' END) THEN RETURN true; END IF;
-  UPDATE webhook w SET state = CASE WHEN p_paused THEN 'paused' ELSE 'active' END, changed_at = clock() WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant;
-  UPDATE webhook_delivery d SET due_at = CASE WHEN NOT p_paused THEN clock() END, give_up_at = CASE WHEN p_paused THEN d.give_up_at ELSE greatest(d.give_up_at, clock() + interval '1 hour') END
-  WHERE d.webhook_id = p_webhook AND d.tenant_id = p_tenant AND d.state = 'due';
-  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_paused THEN 'webhook.pause' ELSE 'webhook.resume' END, p_webhook::text, jsonb_build_object('before', v_was));
-  RETURN true;
-END $$;
-
--- purpose: pin a version, which retention and deletion then leave alone, or let it go
--- transition: none (pinned_at is a flag)
--- fenced by: the version being available
--- locks: the version, then the audit log
-CREATE FUNCTION pin_artifact(p_tenant uuid, p_version uuid, p_pinned boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz := clock();
-  v artifact_version;
-BEGIN
-  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.state = 'available' FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such artifact in this tenant'; END IF;
-  IF (v.pinned_at IS NOT NULL) = p_pinned THEN RETURN false; END IF;
-  UPDATE artifact_version x SET pinned_at = CASE WHEN p_pinned THEN v_now END WHERE x.version_id = p_version AND x.tenant_id = p_tenant;
-  INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body) VALUES (p_tenant, v.run_id, CASE WHEN p_pinned THEN 'ArtifactPinned' ELSE 'ArtifactUnpinned' END, v.version, v_now, p_actor, jsonb_build_object('artifact', p_version));
-  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_pinned THEN 'artifact.pin' ELSE 'artifact.unpin' END, p_version::text, '{}');
   RETURN true;
 END $$;
 
@@ -3850,59 +2709,56 @@ END $$;
 -- locks: only new rows
 CREATE FUNCTION post(p_messages jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, causation_id, body)
-  SELECT (hashtextextended(x.key, 0) & 7)::smallint, x.tenant_id, x.topic, x.key, x.type, x.correlation_id, x.causation_id, x.body
+  SELECT outbox_partition_for(x.key), x.tenant_id, x.topic, x.key, x.type, x.correlation_id, x.causation_id, x.body
   FROM jsonb_to_recordset(p_messages) AS x(tenant_id uuid, topic text, key text, type text, correlation_id text, causation_id text, body text)
 $$;
 
--- purpose: a person wants the outside system to be asked now, not at the next due time
+-- purpose: set aside for a while, longer each time, one item of upkeep that the database refuses, so that no batch meets it meanwhile
 -- transition: none
--- fenced by: nothing; a probe is a lease as any other
--- locks: the step, then the audit log
-CREATE FUNCTION probe_operation(p_tenant uuid, p_operation uuid, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- fenced by: nothing
+-- locks: the row in set_aside
+CREATE FUNCTION put_aside(p_kind text, p_target uuid, p_code text, p_why text) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  s step;
-  o operation;
+  v_now timestamptz := clock();
+  v_tries int;
 BEGIN
-  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
-  SELECT x.* INTO s FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
-  IF o.state = 'unknown' AND s.state = 'unknown' THEN
-    DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
-    IF NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) THEN PERFORM make_ready(ARRAY[s.step_id]); END IF;
-    PERFORM note_act(p_tenant, p_actor, 'operation.reconcile', p_operation::text, '{}');
-  END IF;
-  RETURN o.state;
+  INSERT INTO set_aside AS x (tenant_id, kind, target_id, run_id, code, why, tries, since, retry_at)
+  SELECT o.tenant_id, p_kind, p_target, o.run_id, p_code, left(p_why, 1000), 1, v_now, v_now + interval '30 s' FROM (
+    SELECT s.tenant_id, s.run_id FROM step s WHERE p_kind IN ('lease', 'expansion') AND s.step_id = p_target
+    UNION ALL SELECT t.tenant_id, t.run_id FROM timer t WHERE p_kind = 'timer' AND t.timer_id = p_target
+    UNION ALL SELECT b.tenant_id, b.run_id FROM barrier b WHERE p_kind = 'barrier' AND b.barrier_id = p_target
+    UNION ALL SELECT r.tenant_id, r.run_id FROM run r WHERE p_kind = 'run' AND r.run_id = p_target
+    UNION ALL SELECT a.tenant_id, a.run_id FROM attempt a WHERE p_kind = 'lease' AND a.step_id = p_target) o LIMIT 1
+  ON CONFLICT (target_id, kind, tenant_id) DO UPDATE SET code = excluded.code, why = excluded.why, tries = least(x.tries + 1, 1000), retry_at = v_now + least(interval '30 s' * 2 ^ least(x.tries, 10), interval '1 h')
+  RETURNING x.tries INTO v_tries;
+  -- what was not set aside again has gone well since, or is gone
+  DELETE FROM set_aside x WHERE x.retry_at < v_now - interval '1 day';
+  RETURN coalesce(v_tries, 0);
 END $$;
+
+-- purpose: what the relay had parked goes back into the outbox as the message that it was: to its readers it is the same one, in its place among its run's events
+-- transition: none
+-- fenced by: the caller has claimed the letters
+-- locks: only new rows
+CREATE FUNCTION put_back(p_ids uuid[], p_tenant uuid) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO outbox (part, tenant_id, message_id, topic, key, type, correlation_id, causation_id, sequence, at, body)
+  SELECT d.partition, coalesce(d.tenant_id, p_tenant), coalesce(header_of(d.headers, 'ce_id')::uuid, uuidv7()), substr(d.topic, 8), convert_from(d.key, 'UTF8'), header_of(d.headers, 'ce_type'),
+         header_of(d.headers, 'ce_correlationid'), header_of(d.headers, 'ce_causationid'), header_of(d.headers, 'ce_sequence')::bigint, coalesce(header_of(d.headers, 'ce_time')::timestamptz, clock()), convert_from(d.value, 'UTF8')
+  FROM dead_letter d WHERE d.dead_letter_id = ANY (p_ids) AND d.topic LIKE 'outbox:%' ORDER BY d."offset"
+$$;
 
 -- purpose: store values too large for a row, named by their content; storing the same twice is one row
 -- transition: none
 -- fenced by: nothing: a blob means nothing until a fenced row names it
 -- locks: only new rows, in name order
 CREATE FUNCTION put_blobs(p_tenants uuid[], p_sha256 bytea[], p_sizes int[], p_bodies bytea[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  INSERT INTO blob (tenant_id, sha256, size, body) SELECT x.t, x.h, x.s, x.b FROM unnest(p_tenants, p_sha256, p_sizes, p_bodies) x(t, h, s, b) ORDER BY x.h
+  -- each once: a batch may bring the same value several times, and a row can't be met twice by one ON CONFLICT
+  INSERT INTO blob (tenant_id, sha256, size, body) SELECT DISTINCT ON (x.h, x.t) x.t, x.h, x.s, x.b FROM unnest(p_tenants, p_sha256, p_sizes, p_bodies) x(t, h, s, b) ORDER BY x.h, x.t
   -- stored again: it is about to be named again, so it must not be removed as unused now
   ON CONFLICT (sha256, tenant_id) DO UPDATE SET created_at = clock() WHERE blob.created_at < clock() - interval '1 hour'
 $$;
 
--- purpose: put a person into a team, or take them out; false when there is no such person
--- transition: none
--- fenced by: the primary key
--- locks: the row of the member, then the audit log
-CREATE FUNCTION put_in_team(p_tenant uuid, p_team text, p_name text, p_in boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_person uuid := (SELECT p.person_id FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name);
-BEGIN
-  IF v_person IS NULL THEN RETURN false; END IF;
-  IF p_in THEN
-    INSERT INTO team_member (tenant_id, team, person_id) VALUES (p_tenant, p_team, v_person) ON CONFLICT DO NOTHING;
-  ELSE
-    DELETE FROM team_member m WHERE m.tenant_id = p_tenant AND m.team = p_team AND m.person_id = v_person;
-  END IF;
-  IF FOUND THEN PERFORM note_act(p_tenant, p_actor, CASE WHEN p_in THEN 'team.add' ELSE 'team.remove' END, p_team, jsonb_build_object('person', p_name)); END IF;
-  RETURN true;
-END $$;
-
--- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window of 5,000 is not full
+-- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window is not full
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -3925,15 +2781,15 @@ $$;
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea, sha256 bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT r.body, b.body, r.blob FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
+CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT r.body, b.body FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
 $$;
 
--- purpose: take back leases that expired, by the database's clock; a loss counts when the step had begun
--- transition: step leased|running|reconciling -> ready, failed when its attempts are used up, or unknown when it had sent something; attempt -> lost
+-- purpose: take back leases that expired, by the database's clock, or (p_only) one of them; a loss counts when the step had begun
+-- transition: step leased|running -> ready, or failed when its attempts are used up; attempt -> lost
 -- fenced by: the attempt's expiry, checked again under the step's lock
 -- locks: steps by id (skipping locked ones), then slots, barriers, held steps, runs, tasks
-CREATE FUNCTION reap(p_limit int) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION reap(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   v_ids uuid[];
@@ -3942,6 +2798,7 @@ DECLARE
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
   v_now timestamptz := clock();
+  v_aside uuid[] := aside('lease');
   s step;
   t attempt;
   v_final boolean;
@@ -3949,24 +2806,22 @@ DECLARE
   v_worst int[];
   v_x record;
 BEGIN
-  SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now ORDER BY a.lease_until LIMIT p_limit) x;
+  IF p_only IS NULL THEN
+    SELECT array_agg(x.step_id) INTO v_ids FROM (SELECT a.step_id FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < v_now AND a.step_id <> ALL (v_aside) ORDER BY a.lease_until LIMIT p_limit) x;
+  ELSE
+    v_ids := ARRAY[p_only];
+  END IF;
   IF v_ids IS NULL THEN RETURN; END IF;
   -- a worker's end is put down to the step that was lost most often: once it is known for that, its neighbours lose no attempt with it
   SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (
     SELECT a.worker_id, max((SELECT n.losses FROM step n WHERE n.step_id = a.step_id AND n.tenant_id = a.tenant_id)) AS losses FROM attempt a
     WHERE a.step_id = ANY (v_ids) AND a.ended_at IS NULL AND a.started_at IS NOT NULL GROUP BY a.worker_id) x WHERE x.losses > 1;
-  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running', 'reconciling') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
-    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = s.state <> 'reconciling' AND s.doubts = 0 AND a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
+  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
+    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
       error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;
-    IF s.doubts > 0 THEN
-      PERFORM doubt_step(s, -1, 'reaper', 0, jsonb_build_object('worker', t.worker_id, 'error', t.error));
-      step_id := s.step_id; state := 'unknown';
-      RETURN NEXT;
-      CONTINUE;
-    END IF;
-    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR (s.state <> 'reconciling' AND coalesce(s.expires_at <= clock(), false));
+    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR coalesce(s.expires_at <= clock(), false);
     UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'ready' END, version = x.version + 1, proof = -1, updated_at = clock(),
       attempts = x.attempts + t.counted::int, losses = least(x.losses + 1, 30000) WHERE x.step_id = s.step_id RETURNING * INTO s;
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, actor, body)
@@ -4024,7 +2879,7 @@ BEGIN
     v_ready := v_ready || x.step_id;
     RETURN QUERY SELECT 'ready', x.step_id, 'a ready step that no worker can find';
   END LOOP;
-  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state NOT IN ('ready', 'unknown') LOOP
+  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state <> 'ready' LOOP
     IF p_apply THEN DELETE FROM ready y WHERE y.step_id = x.step_id; END IF;
     RETURN QUERY SELECT 'ready', x.step_id, format('offered, though it is %s', x.state);
   END LOOP;
@@ -4036,8 +2891,8 @@ BEGIN
   END LOOP;
   FOR x IN
     SELECT t.timer_id, t.kind, t.target_id FROM timer t WHERE t.target_id IN (SELECT s.step_id FROM step s WHERE s.run_id = p_run)
-      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting' WHEN 'probe' THEN s.state = 'unknown' AND s.version = t.version
-        ELSE s.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped') END)
+      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting'
+        ELSE s.state IN ('pending', 'ready', 'leased', 'running', 'retry_wait') END)
     UNION ALL SELECT t.timer_id, t.kind, t.target_id FROM timer t, barrier b WHERE b.run_id = p_run AND t.target_id = b.barrier_id AND b.state <> 'waiting'
   LOOP
     IF p_apply THEN DELETE FROM timer t WHERE t.timer_id = x.timer_id; END IF;
@@ -4063,7 +2918,7 @@ END $$;
 -- purpose: set a waiting join's counts to what its branches say, after a counter was damaged from outside; then decide it, as an arrival would have
 -- transition: those of decide_barrier
 -- fenced by: the join's state; what has settled is counted under the locks that every arrival takes
--- locks: slots, the barrier, then those of any arrival
+-- locks: slots, the barrier, then those of any arrival; the audit chain last
 CREATE FUNCTION recount_barrier(p_barrier uuid) RETURNS jsonb LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   b barrier;
@@ -4135,13 +2990,15 @@ END $$;
 CREATE FUNCTION relay_park(p_id bigint, p_code text, p_reason text) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   WITH d AS (DELETE FROM outbox o WHERE o.id = p_id RETURNING o.*)
   INSERT INTO dead_letter (tenant_id, topic, partition, "offset", key, value, headers, code, reason)
-  SELECT d.tenant_id, 'outbox:' || d.topic, d.part, d.id, convert_to(d.key, 'UTF8'), convert_to(d.body, 'UTF8'), jsonb_build_array(jsonb_build_array('ce_type', d.type)), p_code, p_reason FROM d
+  SELECT d.tenant_id, 'outbox:' || d.topic, d.part, d.id, convert_to(d.key, 'UTF8'), convert_to(d.body, 'UTF8'), (SELECT jsonb_agg(jsonb_build_array(h.name, h.text) ORDER BY h.n) FROM (VALUES
+           (1, 'ce_id', d.message_id::text), (2, 'ce_type', d.type), (3, 'ce_time', to_char(d.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')),
+           (4, 'ce_correlationid', d.correlation_id), (5, 'ce_causationid', d.causation_id), (6, 'ce_sequence', d.sequence::text)) h(n, name, text) WHERE h.text IS NOT NULL), p_code, p_reason FROM d
   RETURNING true
 $$;
 
 -- purpose: the next messages of a relay's partitions: all visible rows by id, no cursor, so that none is ever skipped
 -- transition: none
--- fenced by: the partition's owner and fence
+-- fenced by: the partition's owner; not its fence, since what is sent twice is harmless: relay_sent compares that before anything is deleted
 -- locks: none
 CREATE FUNCTION relay_read(p_relay uuid, p_parts int[], p_limit int) RETURNS TABLE (id bigint, part int, tenant_id uuid, message_id uuid, topic text, key text, type text, correlation_id text, causation_id text, sequence bigint, at timestamptz, body text)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
@@ -4177,7 +3034,7 @@ DECLARE
 BEGIN
   INSERT INTO relay AS r (relay_id, name, seen_at) VALUES (p_relay, p_name, v_now) ON CONFLICT (relay_id) DO UPDATE SET seen_at = v_now;
   DELETE FROM relay r WHERE r.seen_at < v_now - p_ttl_ms * interval '2 ms';
-  v_share := ceil(8.0 / greatest((SELECT count(*) FROM relay), 1));
+  v_share := ceil(8::numeric / greatest((SELECT count(*) FROM relay), 1));
   UPDATE outbox_partition p SET lease_until = v_now + p_ttl_ms * interval '1 ms'
   WHERE p.part IN (SELECT x.part FROM outbox_partition x WHERE x.owner = p_relay AND x.lease_until >= v_now ORDER BY x.part LIMIT v_share FOR NO KEY UPDATE SKIP LOCKED);
   UPDATE outbox_partition p SET owner = NULL WHERE p.part IN (SELECT x.part FROM outbox_partition x WHERE x.owner = p_relay ORDER BY x.part OFFSET v_share FOR NO KEY UPDATE SKIP LOCKED);
@@ -4224,14 +3081,6 @@ CREATE FUNCTION release_redrive(p_id uuid) RETURNS void LANGUAGE sql SET search_
   UPDATE dead_letter SET redriven_at = NULL WHERE dead_letter_id = p_id
 $$;
 
--- purpose: remove versions whose task has lost its payloads, unless they are pinned; a part at a time, since each takes a lock
--- transition: artifact_version available -> deleted
--- fenced by: each version's state and pin
--- locks: versions by id, then objects by hash
-CREATE FUNCTION remove_artifacts(p_limit int) RETURNS int LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  SELECT retire_versions(ARRAY(SELECT v.version_id FROM artifact_version v WHERE v.outlives AND v.pinned_at IS NULL AND v.state = 'available' ORDER BY v.version_id LIMIT p_limit), 'retention', 'its time was over')
-$$;
-
 -- purpose: remove stored values that nothing names any more; one that was stored within the last day may be about to be named
 -- transition: none
 -- fenced by: the rows that name it
@@ -4242,7 +3091,6 @@ DECLARE
 BEGIN
   DELETE FROM blob b WHERE b.sha256 = ANY (p_blobs) AND b.created_at < clock() - interval '1 day'
     AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
-    AND NOT EXISTS (SELECT FROM operation x WHERE x.payload_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id);
   GET DIAGNOSTICS v_n = ROW_COUNT;
@@ -4273,30 +3121,24 @@ END $$;
 
 -- purpose: remove tasks that ended so long ago, with their runs, steps, attempts and joins; their payloads went before, their events go with their month
 -- transition: none
--- fenced by: the task's state, looked at under its lock, its payload being gone, and no version of it being left
+-- fenced by: the task's state, looked at under its lock, and its payload being gone
 -- locks: tasks (skipping locked ones), then what is theirs
 CREATE FUNCTION remove_history(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_tasks uuid[] := ARRAY(SELECT t.task_id FROM task t WHERE t.ended_at < clock() - p_older AND t.payload_removed_at IS NOT NULL
-    AND NOT EXISTS (SELECT FROM artifact_version v WHERE v.task_id = t.task_id AND v.state <> 'deleted') ORDER BY t.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  v_tasks uuid[] := ARRAY(SELECT t.task_id FROM task t WHERE t.ended_at < clock() - p_older AND t.payload_removed_at IS NOT NULL ORDER BY t.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
   v_runs uuid[] := ARRAY(SELECT r.run_id FROM run r WHERE r.task_id = ANY (v_tasks));
   v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
   v_barriers uuid[] := ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = ANY (v_runs));
-  v_operations uuid[];
 BEGIN
   IF v_tasks = '{}' THEN RETURN 0; END IF;
   DELETE FROM timer x WHERE x.target_id = ANY (v_steps || v_barriers || v_tasks);
   DELETE FROM attempt x WHERE x.step_id = ANY (v_steps);
   DELETE FROM barrier_slot x WHERE x.barrier_id = ANY (v_barriers);
-  DELETE FROM artifact_version x WHERE x.task_id = ANY (v_tasks);
-  DELETE FROM artifact x WHERE x.task_id = ANY (v_tasks);
   DELETE FROM step x WHERE x.step_id = ANY (v_steps);
   DELETE FROM barrier x WHERE x.barrier_id = ANY (v_barriers);
   -- what only ever grows goes after what it belongs to: until then its guard refuses
   DELETE FROM barrier_release x WHERE x.barrier_id = ANY (v_barriers);
   DELETE FROM run x WHERE x.run_id = ANY (v_runs);
-  WITH o AS (DELETE FROM operation x WHERE x.task_id = ANY (v_tasks) RETURNING x.operation_id) SELECT array_agg(o.operation_id) INTO v_operations FROM o;
-  DELETE FROM operation_probe x WHERE x.operation_id = ANY (v_operations);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
   RETURN cardinality(v_tasks);
@@ -4310,7 +3152,6 @@ CREATE FUNCTION remove_orphans(p_limit int) RETURNS int LANGUAGE sql SET search_
   SELECT remove_blobs(ARRAY(
     SELECT b.sha256 FROM blob b WHERE b.created_at < (SELECT clock()) - interval '1 day'
       AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
-      AND NOT EXISTS (SELECT FROM operation x WHERE x.payload_blob = b.sha256 AND x.tenant_id = b.tenant_id)
       AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
       AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     LIMIT p_limit))
@@ -4332,32 +3173,13 @@ BEGIN
   v_blobs := ARRAY(
     SELECT x.blob FROM result x WHERE x.step_id = ANY (v_steps) AND x.blob IS NOT NULL
     UNION SELECT x.input_blob FROM step x WHERE x.step_id = ANY (v_steps) AND x.input_blob IS NOT NULL
-    UNION SELECT x.payload_blob FROM operation x WHERE x.task_id = ANY (v_tasks) AND x.payload_blob IS NOT NULL
     UNION SELECT x.input_blob FROM task x WHERE x.task_id = ANY (v_tasks) AND x.input_blob IS NOT NULL);
   DELETE FROM result x WHERE x.step_id = ANY (v_steps);
   UPDATE step x SET input = NULL, input_blob = NULL WHERE x.step_id = ANY (v_steps) AND (x.input IS NOT NULL OR x.input_blob IS NOT NULL);
-  UPDATE operation x SET payload = NULL, payload_blob = NULL, receipt = NULL WHERE x.task_id = ANY (v_tasks);
   UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
-  -- artifacts follow in parts, a task may have any number of them; what is pinned stays, and goes once it is pinned no longer
-  UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available';
   RETURN cardinality(v_tasks);
-END $$;
-
--- purpose: remove a webhook with its deliveries; the audit log keeps that it was there; false when there is none
--- transition: none
--- fenced by: nothing
--- locks: the webhook, its deliveries, then the audit log
-CREATE FUNCTION remove_webhook(p_tenant uuid, p_webhook uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_url text;
-BEGIN
-  DELETE FROM webhook w WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant RETURNING w.url INTO v_url;
-  IF NOT FOUND THEN RETURN false; END IF;
-  DELETE FROM webhook_delivery d WHERE d.webhook_id = p_webhook AND d.tenant_id = p_tenant;
-  PERFORM note_act(p_tenant, p_actor, 'webhook.remove', p_webhook::text, jsonb_build_object('url', v_url));
-  RETURN true;
 END $$;
 
 -- purpose: forget workers that ended, or that fell silent, so long ago
@@ -4389,7 +3211,7 @@ DECLARE
   v_lost uuid[];
 BEGIN
   SELECT array_agg(x.step_id) INTO v_held FROM (
-    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running', 'reconciling') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED) x;
   v_now := clock();
   WITH u AS (
@@ -4404,12 +3226,12 @@ BEGIN
     lease_until = greatest(t.lease_until, least(v_now + greatest((SELECT s.lease_ms FROM step s WHERE s.step_id = t.step_id), p_ttl_ms) * interval '1 ms', t.deadline_at + interval '2 s'))
   WHERE t.step_id = ANY (v_held) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL;
   -- a heartbeat of an attempt that was taken away is a stale write as any other; one that crosses with the attempt's own end is not
-  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running', 'reconciling'))
+  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running'))
     AND NOT EXISTS (SELECT FROM attempt t WHERE t.step_id = s.step_id AND t.fence = p_fences[array_position(p_steps, s.step_id)] AND t.worker_id = p_worker AND t.state IN ('succeeded', 'failed', 'released')));
   IF v_lost <> '{}' THEN PERFORM refuse(p_worker, v_lost, ARRAY(SELECT p_fences[array_position(p_steps, u)] FROM unnest(v_lost) u), '{}', 'renew', 'none'); END IF;
   RETURN QUERY SELECT s.step_id,
-    CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running', 'reconciling') THEN 'lost'
-         WHEN s.state <> 'reconciling' AND s.kind <> 'undo' AND (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
+    CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running') THEN 'lost'
+         WHEN (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
          WHEN s.step_id = ANY (v_held) THEN 'ok' ELSE 'busy' END
   FROM step s WHERE s.step_id = ANY (p_steps);
 END $$;
@@ -4417,14 +3239,16 @@ END $$;
 -- purpose: reopen failed steps while their run is live and their branch holds: one more attempt each, with the same or edited input (for a child its item, for any other step the arguments that it names)
 -- transition: step failed -> ready
 -- fenced by: the step's state, its run being live, and a join over its fan-out that still waits, looked at under the join's lock
--- locks: steps by id, then the joins over their fan-outs and the barriers they feed, by id
+-- locks: steps by id, then the joins over their fan-outs and the barriers they feed, the younger first; the audit chain last
 CREATE FUNCTION reopen_steps(p_tenant uuid, p_steps uuid[], p_input jsonb, p_reason text, p_actor text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_open uuid[];
   v_done uuid[];
 BEGIN
-  v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds ORDER BY s.step_id FOR NO KEY UPDATE);
+  v_open := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.tenant_id = p_tenant AND s.state = 'failed' AND s.holds
+    -- a slot takes nothing back; beside a join that holds nothing counts in slots
+    AND NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.slots > 0) ORDER BY s.step_id FOR NO KEY UPDATE);
   -- a join that is decided at this moment is decided with these steps as failed
   PERFORM FROM barrier b WHERE b.barrier_id = ANY (ARRAY(SELECT b.barrier_id FROM step s, barrier b WHERE s.step_id = ANY (v_open) AND (b.fan_id = s.fan_id OR b.barrier_id = ANY (s.feeds)))) ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   v_now := clock();
@@ -4433,14 +3257,18 @@ BEGIN
       input = CASE WHEN p_input IS NULL THEN s.input WHEN s.node = (SELECT f.node FROM step f WHERE f.step_id = s.fan_id) THEN p_input
         -- its arguments come from other steps: what is given goes before them
         ELSE jsonb_build_object('$given', coalesce(s.input->'$given', s.input, '{}') || p_input, 'input', CASE WHEN s.input ? '$given' THEN s.input->'input' ELSE s.input END) END,
-      input_blob = CASE WHEN p_input IS NULL THEN s.input_blob END, expires_at = v_now + s.total_ms * interval '1 ms'
+      input_blob = CASE WHEN p_input IS NULL THEN s.input_blob END, expires_at = v_now + s.total_ms * interval '1 ms',
+      -- joins that opened with it as failed: their Results have it so for good, with this error
+      failed_for = nullif(coalesce(s.failed_for, '{}') || coalesce((SELECT jsonb_object_agg(b.barrier_id, coalesce(error_of(s.step_id), 'null')) FROM barrier b WHERE b.barrier_id = ANY (s.feeds) AND b.kind = 'gather' AND b.state = 'released'
+        AND b.barrier_id <> ALL (coalesce(s.late_for, '{}')) AND NOT coalesce(s.failed_for ? b.barrier_id::text, false)), '{}'), '{}')
     WHERE s.step_id = ANY (v_open) AND s.state = 'failed' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = s.run_id) AND is_held(s)
     RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.feeds, s.max_attempts
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
     SELECT u.tenant_id, u.run_id, u.step_id, 'StepReopened', u.version, v_now, p_actor, jsonb_build_object('reason', p_reason, 'edited', p_input IS NOT NULL, 'max_attempts', u.max_attempts) FROM u
   ), b AS (
-    UPDATE barrier b SET failed = b.failed - x.n FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f AND b.on_failed = 'hold' AND b.state = 'waiting'
+    -- at each of them, decided or not, it will arrive once more
+    UPDATE barrier b SET failed = b.failed - x.n, closed = false FROM (SELECT f, count(*)::int AS n FROM u, unnest(u.feeds) f GROUP BY f) x WHERE b.barrier_id = x.f
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   IF v_done IS NULL THEN RETURN; END IF;
@@ -4452,7 +3280,7 @@ END $$;
 -- purpose: somebody asks for a job in bulk; asking again with the same key is the same job
 -- transition: maintenance job: born due
 -- fenced by: the primary key
--- locks: only new rows
+-- locks: only new rows; the audit chain last
 CREATE FUNCTION request_maintenance(p_tenant uuid, p_kind text, p_key text, p_request jsonb, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   INSERT INTO maintenance_job (kind, key, tenant_id, request) VALUES (p_kind, p_key, p_tenant, p_request) ON CONFLICT DO NOTHING;
@@ -4461,45 +3289,31 @@ BEGIN
   RETURN true;
 END $$;
 
--- purpose: send a delivery again, whether it was sent, given up, or waits for its next try; false when there is none
--- transition: webhook delivery sent|failed|due -> due
--- fenced by: the fence rises, so that a try that is under way decides nothing any more
--- locks: the delivery, then the audit log
-CREATE FUNCTION resend_delivery(p_tenant uuid, p_delivery uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  d webhook_delivery;
-BEGIN
-  UPDATE webhook_delivery x SET state = 'due', ended_at = NULL, due_at = clock(), give_up_at = clock() + interval '3 days', fence = x.fence + 1
-  WHERE x.delivery_id = p_delivery AND x.tenant_id = p_tenant RETURNING * INTO d;
-  IF NOT FOUND THEN RETURN false; END IF;
-  PERFORM note_act(p_tenant, p_actor, 'webhook.resend', p_delivery::text, jsonb_build_object('webhook', d.webhook_id, 'type', d.type, 'subject', d.subject));
-  RETURN true;
-END $$;
-
 -- purpose: how many children a join has in each state, as it stood when its barrier opened
 -- transition: none
 -- fenced by: the joining step's fence
 -- locks: none
-CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid, p_node text) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
+CREATE FUNCTION results_counts(p_step uuid, p_fence bigint, p_fan uuid) RETURNS TABLE (expected int, succeeded int, failed int, skipped int)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT b.expected, r.included, r.failed, r.skipped FROM step j, gather_of(j, p_fan) b, barrier_release r
   WHERE j.step_id = p_step AND j.fence = p_fence AND r.barrier_id = b.barrier_id AND r.tenant_id = b.tenant_id
 $$;
 
--- purpose: the children that a join reads, in order of their index, a page at a time; what settled after it had opened is `late` for good
+-- purpose: the children that a join reads, in order of their index, a page at a time; what settled after it had opened is `late` for good, what it opened with as failed stays so when it is reopened
 -- transition: none
 -- fenced by: the joining step's fence: reading is granted to the holder
 -- locks: none
 CREATE FUNCTION results_page(p_step uuid, p_fence bigint, p_fan uuid, p_node text, p_after int, p_limit int) RETURNS TABLE (idx int, state text, body jsonb, blob bytea, error jsonb)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT c.idx, CASE WHEN c.late THEN 'late' WHEN c.spoiled THEN 'failed' ELSE c.state END, CASE WHEN NOT c.late THEN x.body END, CASE WHEN NOT c.late THEN x.blob END,
-         CASE WHEN c.late THEN NULL
+  SELECT c.idx, CASE WHEN c.was_failed IS NOT NULL THEN 'failed' WHEN c.late THEN 'late' WHEN c.spoiled THEN 'failed' ELSE c.state END, CASE WHEN NOT c.late AND c.was_failed IS NULL THEN x.body END, CASE WHEN NOT c.late AND c.was_failed IS NULL THEN x.blob END,
+         CASE WHEN c.was_failed IS NOT NULL THEN nullif(c.was_failed, 'null')
+              WHEN c.late THEN NULL
               WHEN c.state = 'failed' THEN error_of(c.step_id)
               -- it never ran since something before it in its branch failed: that one's error, or that of an inner join
               WHEN c.spoiled THEN coalesce((SELECT error_of(s.step_id) FROM step s WHERE s.fan_id = p_fan AND s.idx = c.idx AND s.tenant_id = c.tenant_id AND s.state = 'failed' ORDER BY s.updated_at LIMIT 1),
                 jsonb_build_object('code', 'E-JOIN-20', 'what', 'a step before it in its branch failed')) END
   FROM step j
-  JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late FROM step s, gather_of(j, p_fan) b
+  JOIN LATERAL (SELECT s.step_id, s.tenant_id, s.idx, s.state, s.spoiled, coalesce(b.barrier_id = ANY (s.late_for), false) AS late, s.failed_for -> b.barrier_id::text AS was_failed FROM step s, gather_of(j, p_fan) b
                 WHERE s.fan_id = p_fan AND s.idx > p_after AND s.tenant_id = j.tenant_id AND s.kind = 'step' AND s.replaced_by IS NULL AND coalesce(s.answers, s.node) = p_node ORDER BY s.idx LIMIT p_limit) c ON true
   -- the limit keeps this one index probe a row: joined freely, all results of the database were read for each page
   LEFT JOIN LATERAL (SELECT r.body, r.blob FROM result r WHERE r.step_id = c.step_id AND r.tenant_id = c.tenant_id LIMIT 1) x ON true
@@ -4507,36 +3321,10 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ORDER BY c.idx
 $$;
 
--- purpose: end versions, and ask for their content to be removed where no other available version of the tenant has it
--- transition: artifact_version available -> deleted
--- fenced by: each version's state
--- locks: versions by id, then objects by hash
-CREATE FUNCTION retire_versions(p_versions uuid[], p_actor text, p_why text) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz := clock();
-  v_n int := 0;
-  x record;
-BEGIN
-  PERFORM FROM artifact_version v WHERE v.version_id = ANY (p_versions) ORDER BY v.version_id FOR NO KEY UPDATE;
-  FOR x IN
-    WITH d AS (
-      UPDATE artifact_version v SET state = 'deleted', version = v.version + 1, deleted_at = v_now WHERE v.version_id = ANY (p_versions) AND v.state = 'available' AND v.pinned_at IS NULL RETURNING v.*
-    ), e AS (
-      INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
-      SELECT d.tenant_id, d.run_id, 'ArtifactDeleted', d.version, v_now, p_actor, jsonb_strip_nulls(jsonb_build_object('artifact', d.version_id, 'number', d.number, 'step', d.step_id, 'why', p_why)) FROM d
-    )
-    SELECT d.tenant_id, array_agg(d.sha256) AS hashes, count(*)::int AS n FROM d GROUP BY d.tenant_id ORDER BY d.tenant_id
-  LOOP
-    v_n := v_n + x.n;
-    PERFORM ask_removals(x.tenant_id, x.hashes);
-  END LOOP;
-  RETURN v_n;
-END $$;
-
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task, then only new rows: nobody else knows the run yet
+-- locks: the task, then only new rows: nobody else knows the run yet; the audit chain last
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -4546,7 +3334,7 @@ DECLARE
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
-  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-TASK-07 a task that is %s is not retried', t.state); END IF;
+  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = CASE WHEN t.ended_at IS NULL THEN format('E-TASK-07 a task that is %s is not retried', t.state) ELSE 'E-TASK-09 a completed task is not retried' END; END IF;
   IF t.payload_removed_at IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the input and the results of this task were removed', DETAIL = 'They are kept for a limited time after the end of a task.', HINT = 'submit it anew';
   END IF;
@@ -4565,7 +3353,7 @@ END $$;
 -- purpose: end a key; revoking it again changes nothing; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_key(p_tenant uuid, p_key uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_name text;
@@ -4581,7 +3369,7 @@ END $$;
 -- purpose: end a signing key: commands that it signs are parked from now on; false when the tenant has no such key
 -- transition: none
 -- fenced by: nothing
--- locks: the key's row
+-- locks: the key's row; the audit chain last
 CREATE FUNCTION revoke_signing_key(p_tenant uuid, p_key text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
   UPDATE signing_key k SET revoked_at = clock() WHERE k.key_id = p_key AND k.tenant_id = p_tenant AND k.revoked_at IS NULL;
@@ -4600,42 +3388,6 @@ CREATE FUNCTION same_values(p_tenant uuid, p_steps uuid[], p_before uuid[]) RETU
   SELECT array_agg((SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.now AND r.tenant_id = p_tenant) IS NOT DISTINCT FROM (SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.before AND r.tenant_id = p_tenant) ORDER BY u.n)
   FROM unnest(p_steps, p_before) WITH ORDINALITY u(now, before, n)
 $$;
-
--- purpose: of steps that their holder hands in unfinished, those that have sent something of unknown fate wait for a probe instead
--- transition: step leased|running|reconciling -> unknown; attempt -> failed (it does not count), or released
--- fenced by: each step's own fence
--- locks: the caller holds the steps; their operations
-CREATE FUNCTION set_aside_doubtful(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_delay_ms bigint) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  s step;
-  v_aside uuid[] := '{}';
-  i int;
-BEGIN
-  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (p_steps) AND x.doubts > 0 ORDER BY x.step_id LOOP
-    i := array_position(p_steps, s.step_id);
-    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running', 'reconciling');
-    PERFORM end_in_doubt(p_worker, s.step_id, s.fence, p_errors[i], p_delay_ms);
-    v_aside := v_aside || s.step_id;
-  END LOOP;
-  RETURN v_aside;
-END $$;
-
--- purpose: give a person a role and rights beside it; only one whose present role the caller outranks: done, missing, or beyond
--- transition: none
--- fenced by: the roles that the caller may touch, compared under the person's lock
--- locks: the person, then the audit log
-CREATE FUNCTION set_role(p_tenant uuid, p_name text, p_role text, p_rights text[], p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  x person;
-BEGIN
-  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name FOR NO KEY UPDATE;
-  IF NOT FOUND THEN RETURN 'missing'; END IF;
-  IF x.role <> ALL (p_may) OR p_role <> ALL (p_may) THEN RETURN 'beyond'; END IF;
-  IF x.role = p_role AND x.rights = p_rights THEN RETURN 'done'; END IF;
-  UPDATE person p SET role = p_role, rights = p_rights WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant;
-  PERFORM note_act(p_tenant, p_actor, 'person.role', p_name, jsonb_build_object('before', x.role, 'after', p_role, 'rights_before', x.rights, 'rights_after', p_rights));
-  RETURN 'done';
-END $$;
 
 -- purpose: count down what is open of each run, once for each time it is named
 -- transition: those of conclude
@@ -4704,9 +3456,9 @@ END $$;
 -- locks: none
 CREATE FUNCTION slots_of(b barrier) RETURNS TABLE (slot int, ok int, bad int, skipped int, remaining int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT c.slot, coalesce(x.ok, 0), coalesce(x.bad, 0), coalesce(x.skipped, 0), c.capacity - coalesce(x.ok + x.bad + x.skipped, 0)
-  FROM (SELECT (i / 64) % 16 AS slot, count(*)::int AS capacity FROM generate_series(0, b.expected - 1) i GROUP BY 1) c
+  FROM (SELECT slot_of(i) AS slot, count(*)::int AS capacity FROM generate_series(0, b.expected - 1) i GROUP BY 1) c
   LEFT JOIN (
-    SELECT (s.idx / 64) % 16 AS slot, (count(*) FILTER (WHERE s.state = 'succeeded'))::int AS ok,
+    SELECT slot_of(s.idx) AS slot, (count(*) FILTER (WHERE s.state = 'succeeded'))::int AS ok,
       (count(*) FILTER (WHERE s.state = 'failed' OR (s.state = 'skipped' AND s.spoiled)))::int AS bad,
       (count(*) FILTER (WHERE s.state = 'cancelled' OR (s.state = 'skipped' AND NOT s.spoiled)))::int AS skipped
     FROM step s WHERE s.fan_id = b.fan_id AND b.barrier_id = ANY (s.feeds) AND s.replaced_by IS NULL GROUP BY 1
@@ -4787,7 +3539,7 @@ $$;
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
 -- transition: births: task accepted, run created, steps, barriers
 -- fenced by: unique keys of task (tenant, idempotency_key) and inbox (message, consumer, tenant)
--- locks: only new rows, tasks in key order; last a lane of each tenant's audit log
+-- locks: only new rows, tasks in key order
 CREATE FUNCTION submit(p_tasks jsonb, p_steps jsonb, p_barriers jsonb) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
@@ -4837,7 +3589,6 @@ BEGIN
         (SELECT jsonb_agg(s) FROM jsonb_array_elements(p_steps) s WHERE (s->>'task_id')::uuid = ANY (v_new)) END,
       CASE WHEN p_barriers IS NULL OR cardinality(v_new) = jsonb_array_length(p_tasks) THEN p_barriers ELSE
         (SELECT jsonb_agg(b) FROM jsonb_array_elements(p_barriers) b WHERE (b->>'task_id')::uuid = ANY (v_new)) END);
-    PERFORM note_submissions(v_new);
   END IF;
   RETURN QUERY
     SELECT x.ord, CASE WHEN t.task_id = x.task_id AND x.task_id = ANY (v_new) THEN 'created' WHEN t.payload_digest = decode(x.payload_digest, 'hex') THEN 'duplicate' ELSE 'conflict' END, t.task_id, t.run_id, t.state
@@ -4848,9 +3599,9 @@ BEGIN
     ORDER BY x.ord;
 END $$;
 
--- purpose: after a join was decided: with rest=cancel cancel the branches that have not started, those that run may finish, late; let go what held for a reopening
+-- purpose: after a join was decided: once no join over its fan-out waits and none says rest=finish, cancel the branches that have not started (those that run may finish, late); once none that holds waits, let go what held for a reopening
 -- transition: step ready|retry_wait -> cancelled, fan-out waiting -> cancelled before its first branch; what only these could have started -> skipped
--- fenced by: the barrier being decided
+-- fenced by: the joins over the fan-out being decided, which none of them takes back
 -- locks: an advisory lock on the barrier's sweep; steps that hold nothing, by id (skipping locked ones), then slots, barriers and held steps as any arrival
 CREATE FUNCTION sweep_barrier(p_barrier uuid, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
@@ -4859,18 +3610,26 @@ DECLARE
   b barrier;
   s step;
   d record;
+  v_over boolean;
+  v_holding boolean;
   v_fans uuid[];
   v_ids uuid[] := '{}';
+  v_done uuid[] := '{}';
   v_n int;
   v_arrivals arrival[] := '{}';
   v_after aftermath[] := '{}';
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_barrier::text, 0)) THEN RETURN 0; END IF;
-  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.kind = 'gather' AND x.state <> 'waiting' AND NOT x.closed;
+  SELECT * INTO b FROM barrier x WHERE x.barrier_id = p_barrier AND x.kind = 'gather' AND x.state <> 'waiting' AND (NOT x.closed OR x.sweep_at IS NOT NULL);
   IF NOT FOUND THEN RETURN 0; END IF;
-  WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
-  -- pending steps follow from those before them, in the lock order of any arrival
-  IF b.rest = 'cancel' THEN v_ids := cancel_pending(v_fans, p_limit, v_reason); END IF;
+  -- a branch that one join did without may be what another one waits for
+  SELECT bool_and(x.state <> 'waiting' AND x.rest <> 'finish'), bool_or(x.state = 'waiting' AND x.on_failed = 'hold') INTO v_over, v_holding FROM barrier x WHERE x.fan_id = b.fan_id AND x.step_id IS NOT NULL;
+  v_fans := ARRAY[b.fan_id];
+  IF v_over THEN
+    WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
+    -- pending steps follow from those before them, in the lock order of any arrival
+    v_ids := cancel_pending(v_fans, p_limit, v_reason);
+  END IF;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) ORDER BY x.step_id LOOP
     IF s.counts THEN v_after := v_after || ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath; END IF;
     SELECT * INTO d FROM follow(s, 'skipped', v_reason);
@@ -4878,16 +3637,20 @@ BEGIN
     v_after := v_after || d.o_after;
   END LOOP;
   v_n := cardinality(v_ids);
-  IF v_n = 0 AND EXISTS (SELECT FROM barrier x WHERE x.fan_id = ANY (v_fans) AND x.on_failed = 'hold') THEN
-    SELECT x.o_n, x.o_arrivals, x.o_after INTO v_n, v_arrivals, v_after FROM let_go(p_barrier, v_fans, v_reason) x;
+  IF v_n = 0 AND NOT v_holding AND EXISTS (SELECT FROM barrier x WHERE x.fan_id = ANY (v_fans) AND x.on_failed = 'hold') THEN
+    SELECT x.o_n, x.o_arrivals, x.o_after, x.o_skipped INTO v_n, v_arrivals, v_after, v_done FROM let_go(b, v_fans, v_over) x;
   END IF;
-  PERFORM spread(v_arrivals, '{}', v_after);
-  -- what is left runs: the look at a large fan-out takes a tenth of the time at most
-  IF v_n = 0 THEN UPDATE barrier x SET sweep_at = clock() + least(greatest((clock_timestamp() - v_began) * 10, interval '100 ms'), interval '2 s') WHERE x.barrier_id = p_barrier; END IF;
+  PERFORM spread(v_arrivals, v_done, v_after);
+  IF v_n = 0 THEN
+    -- what is left runs, or another join waits for it: the look at a large fan-out takes a tenth of the time at most
+    UPDATE barrier x SET sweep_at = CASE WHEN NOT x.closed OR EXISTS (SELECT FROM barrier o WHERE o.fan_id = x.fan_id AND NOT o.closed)
+      THEN clock() + CASE WHEN v_over THEN least(greatest((clock_timestamp() - v_began) * 10, interval '100 ms'), interval '2 s') ELSE interval '2 s' END END
+    WHERE x.barrier_id = p_barrier AND (NOT x.closed OR x.sweep_at IS NOT NULL);
+  END IF;
   RETURN v_n;
 END $$;
 
--- purpose: wind a run down: cancel what has not started, take what outlived its grace, undo what it did where its workflow asks for that, end the run when nothing is open any more
+-- purpose: wind a run down: cancel what has not started, take what outlived its grace, end the run when nothing is open any more
 -- transition: step pending|ready|retry_wait|waiting -> cancelled, leased|running -> cancelled after the grace; run cancelling -> failed|cancelled
 -- fenced by: the run being in cancelling
 -- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then its barriers, the run, the task
@@ -4898,30 +3661,28 @@ DECLARE
   v_ids uuid[];
   v_idle text[] := ARRAY['pending', 'ready', 'retry_wait', 'waiting'];
   v_held text[] := ARRAY['leased', 'running'];
-  v_doubtful text[] := ARRAY['unknown', 'reconciling'];
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_run::text, 0)) THEN RETURN 'taken'; END IF;
   SELECT * INTO r FROM run x WHERE x.run_id = p_run AND x.state = 'cancelling';
-  IF NOT FOUND THEN RETURN 'ended'; END IF;
+  IF NOT FOUND THEN RETURN 'gone'; END IF;
   IF r.updated_at + p_grace_ms * interval '1 ms' < clock() THEN v_idle := v_idle || v_held; END IF;
   -- once through all steps, so many at a time
   SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state = ANY (v_idle)) INTO v_seen, v_ids
-  FROM (SELECT s.step_id, CASE s.kind WHEN 'undo' THEN 'undo' ELSE s.state END AS state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
+  FROM (SELECT s.step_id, s.state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
   IF v_ids IS NOT NULL THEN PERFORM cancel_steps(v_ids, r.reason); END IF;
   IF v_seen IS NOT NULL THEN
     UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
     RETURN 'sweeping';
   END IF;
   -- then what is left: rows that were locked were passed over, and what runs may have become ready again
-  v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) AND s.kind <> 'undo' LIMIT p_limit);
+  v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) LIMIT p_limit);
   IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
   -- its barriers before it: a join's deadline may fire at this moment, and takes them in this order
   PERFORM FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
-  IF compensate_next(r) THEN RETURN 'sweeping'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
   PERFORM end_run(p_run);
   RETURN 'ended';
 END $$;
@@ -4941,55 +3702,12 @@ BEGIN
       SELECT * FROM submit(p_tasks, p_steps, p_barriers)
     ), o AS (
       INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, causation_id, body)
-      SELECT (hashtextextended(x.key, 0) & 7)::smallint, x.tenant_id, x.topic, x.key, CASE s.outcome WHEN 'conflict' THEN 'TaskRejected' ELSE 'TaskAccepted' END, x.correlation_id, x.causation_id,
+      SELECT outbox_partition_for(x.key), x.tenant_id, x.topic, x.key, CASE s.outcome WHEN 'conflict' THEN 'TaskRejected' ELSE 'TaskAccepted' END, x.correlation_id, x.causation_id,
              (CASE s.outcome WHEN 'conflict' THEN p_conflict ELSE jsonb_build_object('task_id', s.task_id, 'run_id', s.run_id, 'state', s.state, 'duplicate', s.outcome = 'duplicate') END)::text
       FROM s JOIN jsonb_to_recordset(p_asked) AS x(ord int, tenant_id uuid, topic text, key text, correlation_id text, causation_id text) ON x.ord = s.ord
     )
     SELECT s.ord, s.outcome, s.task_id, s.run_id, s.state FROM s;
   END IF;
-END $$;
-
--- purpose: a sign-in comes back from its provider: once, in time, and to the browser that began it
--- transition: none
--- fenced by: the row, which is deleted
--- locks: the row
-CREATE FUNCTION take_sign_in(p_tenant uuid, p_state bytea, p_binder bytea) RETURNS TABLE (nonce text, verifier text, return_to text) LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  DELETE FROM sign_in s WHERE s.state_hash = p_state AND s.tenant_id = p_tenant AND s.binder_hash = p_binder AND s.expires_at > clock() RETURNING s.nonce, s.verifier, s.return_to
-$$;
-
--- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
--- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
--- fenced by: the operation being unknown
--- locks: the step, the operation, then the run (shared), then the audit log
-CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz;
-  v_state text;
-  s step;
-  o operation;
-BEGIN
-  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
-  SELECT x.* INTO s FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
-  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
-  IF o.state <> 'unknown' THEN RETURN o.state; END IF;
-  v_now := clock();
-  v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
-  PERFORM add_probe(o, p_actor, CASE WHEN p_done THEN 'done' ELSE 'not_done' END, true, jsonb_build_object('reason', p_reason, 'proof', p_proof));
-  UPDATE operation x SET state = v_state, version = x.version + 1, proof = -3, settled_by = p_actor, updated_at = v_now, receipt = CASE WHEN p_done THEN p_receipt END,
-    confirmed_at = CASE WHEN p_done THEN v_now END, unknown_since = NULL
-  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-  PERFORM note_operation(o, operation_event(v_state), NULL, p_actor, jsonb_build_object('reason', p_reason, 'proof', p_proof));
-  PERFORM note_compensated(o);
-  IF s.state = 'unknown' AND s.doubts = 1 THEN
-    s.doubts := 0;
-    PERFORM go_on(s, 0, p_actor, jsonb_build_object('operation', o.operation_id));
-  ELSE
-    -- a probe holds the step at this moment, or it has more in doubt
-    UPDATE step x SET doubts = x.doubts - 1, proof = CASE WHEN x.state = 'unknown' THEN 0 ELSE -3 END WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
-  END IF;
-  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_done THEN 'operation.mark_done' ELSE 'operation.mark_not_done' END, p_operation::text, jsonb_build_object('reason', p_reason, 'proof', p_proof));
-  RETURN o.state;
 END $$;
 
 -- purpose: a tenant's id by its name
@@ -5008,24 +3726,6 @@ CREATE FUNCTION tenant_names(p_tenants uuid[]) RETURNS TABLE (tenant_id uuid, na
   SELECT t.tenant_id, t.name FROM tenant t WHERE t.tenant_id = ANY (p_tenants)
 $$;
 
--- purpose: give up deliveries that were held for too long, and forget those that ended 30 days ago; returns how many rows it touched
--- transition: webhook delivery due -> failed
--- fenced by: the state
--- locks: the deliveries, skipping locked ones
-CREATE FUNCTION trim_deliveries(p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_given_up int;
-  v_gone int;
-BEGIN
-  UPDATE webhook_delivery d SET state = 'failed', ended_at = clock(), error = 'E-HOOK-05' WHERE (d.delivery_id, d.tenant_id) IN (
-    SELECT x.delivery_id, x.tenant_id FROM webhook_delivery x WHERE x.state = 'due' AND x.due_at IS NULL AND x.give_up_at <= clock() LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
-  GET DIAGNOSTICS v_given_up = ROW_COUNT;
-  DELETE FROM webhook_delivery d WHERE (d.delivery_id, d.tenant_id) IN (
-    SELECT x.delivery_id, x.tenant_id FROM webhook_delivery x WHERE x.ended_at < (SELECT clock()) - interval '30 days' ORDER BY x.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
-  GET DIAGNOSTICS v_gone = ROW_COUNT;
-  RETURN v_given_up + v_gone;
-END $$;
-
 -- purpose: forget messages that were applied so long ago that no broker delivers them again
 -- transition: none
 -- fenced by: nothing
@@ -5037,24 +3737,6 @@ BEGIN
   DELETE FROM inbox i WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM inbox x WHERE x.at < clock() - p_older ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS v_n = ROW_COUNT;
   RETURN v_n;
-END $$;
-
--- purpose: a step that undoes an effect: leased and tried again as any other, also while its run winds down or after it ended
--- transition: birth: step ready, of kind undo
--- fenced by: the caller holds the operation
--- locks: only new rows
-CREATE FUNCTION undo_operation(o operation, p_actor text, p_why text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
-DECLARE
-  v_now timestamptz := clock();
-  v_step uuid := uuidv7();
-  s step := (SELECT x FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = o.tenant_id);
-BEGIN
-  INSERT INTO step (tenant_id, step_id, run_id, kind, state, node, queue, workflow, workflow_version, priority, input, lease_ms, created_at, updated_at)
-  VALUES (o.tenant_id, v_step, o.run_id, 'undo', 'ready', s.node, s.queue, s.workflow, s.workflow_version, s.priority, jsonb_build_object('operation', o.operation_id), s.lease_ms, v_now, v_now);
-  INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
-  VALUES (o.tenant_id, o.run_id, v_step, 'StepReady', 0, v_now, p_actor, jsonb_strip_nulls(jsonb_build_object('node', s.node, 'kind', 'undo', 'undoes', o.operation_id, 'why', p_why)));
-  PERFORM make_ready(ARRAY[v_step]);
-  RETURN v_step;
 END $$;
 
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
@@ -5086,29 +3768,30 @@ END $$;
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], deliveries boolean) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], aside int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   -- (SELECT clock()) is evaluated once, so that it can bound an index scan; a bare clock() would be compared with every row
-  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
-    EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand'),
-    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock())),
+  SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
+    EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand' AND t.timer_id <> ALL ((SELECT aside('timer'))::uuid[])),
+    EXISTS (SELECT FROM attempt a WHERE a.ended_at IS NULL AND a.lease_until < (SELECT clock()) AND a.step_id <> ALL ((SELECT aside('lease'))::uuid[])),
     EXISTS (SELECT FROM ready r WHERE r.offered_at IS NULL) OR EXISTS (SELECT FROM ready r WHERE r.offered_at < (SELECT clock()) - interval '5 s'),
     -- at random: a hundred runs whose steps don't stop must not keep the others from their end
-    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' ORDER BY random() LIMIT 100),
-    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND NOT b.closed AND b.state <> 'waiting' AND (b.rest = 'cancel' OR b.on_failed = 'hold')
-      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) LIMIT 100),
-    EXISTS (SELECT FROM webhook_delivery d WHERE d.state = 'due' AND d.due_at <= (SELECT clock()))
+    ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' AND r.run_id <> ALL ((SELECT aside('run'))::uuid[]) ORDER BY random() LIMIT 100),
+    ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND b.state <> 'waiting' AND (NOT b.closed OR b.sweep_at IS NOT NULL) AND (b.closed OR b.rest = 'cancel' OR b.on_failed = 'hold')
+      AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) AND b.barrier_id <> ALL ((SELECT aside('barrier'))::uuid[]) LIMIT 100),
+    (SELECT count(*)::int FROM set_aside x WHERE x.retry_at > (SELECT clock()))
 $$;
 
 -- purpose: a worker's presence: what it serves, how busy it is, how far its clock is off; tells it when it is asked to drain
 -- transition: none
 -- fenced by: nothing: presence is information, leases are the law
--- locks: the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
+-- locks: for a new worker the advisory lock on putting aside; the worker's row; ready rows that were put aside for want of a worker (skipping locked ones)
 CREATE FUNCTION worker_seen(p_worker uuid, p_name text, p_host text, p_pid int, p_queues text[], p_workflows text[], p_slots int, p_running int, p_state text, p_clock timestamptz, p_tenants uuid[]) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v_known boolean := EXISTS (SELECT FROM worker w WHERE w.worker_id = p_worker AND is_alive(w));
   v_drain boolean;
 BEGIN
+  IF p_state = 'active' AND NOT v_known THEN PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0)); END IF;
   INSERT INTO worker AS w (worker_id, name, host, pid, queues, workflows, slots, running, state, clock_offset_ms, started_at, seen_at, tenants)
   VALUES (p_worker, p_name, p_host, p_pid, p_queues, p_workflows, p_slots, p_running, p_state, greatest(-2e9, least(2e9, extract(epoch FROM p_clock - v_now) * 1000))::int, v_now, v_now, p_tenants)
   ON CONFLICT (worker_id) DO UPDATE SET queues = p_queues, workflows = p_workflows, slots = p_slots, running = p_running, state = p_state,
@@ -5185,12 +3868,10 @@ BEGIN
   IF NEW.state <> OLD.state AND NOT (CASE OLD.state
       WHEN 'pending' THEN NEW.state IN ('ready', 'waiting', 'skipped', 'failed', 'cancelled')
       WHEN 'ready' THEN NEW.state IN ('leased', 'failed', 'cancelled')
-      WHEN 'leased' THEN NEW.state IN ('running', 'succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
-      WHEN 'running' THEN NEW.state IN ('succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
+      WHEN 'leased' THEN NEW.state IN ('running', 'succeeded', 'retry_wait', 'failed', 'ready', 'cancelled')
+      WHEN 'running' THEN NEW.state IN ('succeeded', 'retry_wait', 'failed', 'ready', 'cancelled')
       WHEN 'waiting' THEN NEW.state IN ('succeeded', 'cancelled')
       WHEN 'retry_wait' THEN NEW.state IN ('ready', 'failed', 'cancelled')
-      WHEN 'unknown' THEN NEW.state IN ('reconciling', 'ready', 'cancelled')
-      WHEN 'reconciling' THEN NEW.state IN ('unknown', 'ready', 'cancelled')
       WHEN 'failed' THEN NEW.state IN ('ready')
       ELSE false END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a step: %s -> %s', OLD.state, NEW.state);
@@ -5201,15 +3882,14 @@ BEGIN
   IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a step rises by one with each transition';
   END IF;
-  IF NEW.fence <> OLD.fence + (CASE WHEN (OLD.state, NEW.state) IN (('ready', 'leased'), ('unknown', 'reconciling')) THEN 1 ELSE 0 END) THEN
+  IF NEW.fence <> OLD.fence + (CASE WHEN OLD.state = 'ready' AND NEW.state = 'leased' THEN 1 ELSE 0 END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the fence of a step rises by one with each lease, and only then';
   END IF;
-  IF OLD.state IN ('leased', 'running', 'reconciling') THEN
+  IF OLD.state IN ('leased', 'running') THEN
     IF NEW.proof = OLD.fence THEN NULL;
-    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed', 'unknown') AND NOT EXISTS (
+    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed') AND NOT EXISTS (
       SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.fence = OLD.fence AND a.tenant_id = OLD.tenant_id AND a.lease_until >= stanchion.clock()) THEN NULL;
-    ELSIF NEW.proof = -2 AND NEW.state IN ('cancelled', 'unknown') AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
-    ELSIF NEW.proof = -3 AND NEW.state = OLD.state AND NEW.doubts = OLD.doubts - 1 THEN NULL;  -- a person told what became of an operation, while a probe holds the step
+    ELSIF NEW.proof = -2 AND NEW.state = 'cancelled' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
     ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s, the current one is %s', NEW.proof, OLD.fence);
     END IF;
   ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
@@ -5271,115 +3951,17 @@ BEGIN
 END $$;
 CREATE TRIGGER barrier_guard BEFORE INSERT OR UPDATE ON stanchion.barrier FOR EACH ROW EXECUTE FUNCTION stanchion.barrier_guard();
 
-CREATE FUNCTION stanchion.operation_guard() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    IF NEW.state NOT IN ('prepared') THEN
-      RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('a operation is never born %s', NEW.state);
-    END IF;
-    RETURN NEW;
-  END IF;
-  IF NEW.state <> OLD.state AND NOT (CASE OLD.state
-      WHEN 'prepared' THEN NEW.state IN ('dispatched', 'refused', 'unknown')
-      WHEN 'dispatched' THEN NEW.state IN ('confirmed', 'prepared', 'refused', 'unknown')
-      WHEN 'confirmed' THEN NEW.state IN ('compensated')
-      WHEN 'unknown' THEN NEW.state IN ('confirmed', 'prepared', 'not_done')
-      WHEN 'not_done' THEN NEW.state IN ('prepared')
-      ELSE false END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a operation: %s -> %s', OLD.state, NEW.state);
-  END IF;
-  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.operation_id IS DISTINCT FROM OLD.operation_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.scope_id IS DISTINCT FROM OLD.scope_id OR NEW.kind IS DISTINCT FROM OLD.kind OR NEW.key IS DISTINCT FROM OLD.key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.request_key IS DISTINCT FROM OLD.request_key OR NEW.reach IS DISTINCT FROM OLD.reach OR NEW.undo_kind IS DISTINCT FROM OLD.undo_kind OR NEW.compensates IS DISTINCT FROM OLD.compensates THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a operation never changes';
-  END IF;
-  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of an operation rises by one with each transition';
-  END IF;
-  -- what was decided to be sent never changes; retention may take it away once the task has ended
-  IF (NEW.payload, NEW.payload_blob) IS DISTINCT FROM (OLD.payload, OLD.payload_blob)
-     AND NOT (NEW.payload IS NULL AND NEW.payload_blob IS NULL AND (SELECT t.ended_at IS NOT NULL FROM stanchion.task t WHERE t.task_id = OLD.task_id AND t.tenant_id = OLD.tenant_id)) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the payload of an operation is immutable';
-  END IF;
-  IF OLD.state IN ('confirmed', 'refused', 'compensated') AND (coalesce(NEW.receipt, OLD.receipt), NEW.provider_id, NEW.sends) IS DISTINCT FROM (OLD.receipt, OLD.provider_id, OLD.sends) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what is known of an operation is immutable';
-  END IF;
-  IF NEW.state <> OLD.state THEN
-    -- what moved it: its step's holder, the reaper, the canceller, a person or the engine
-    IF NEW.proof > 0 AND EXISTS (
-      SELECT FROM stanchion.step s WHERE s.step_id = NEW.step_id AND s.tenant_id = NEW.tenant_id AND s.fence = NEW.proof AND s.state IN ('leased', 'running', 'reconciling')) THEN NULL;
-    ELSIF NEW.proof = -1 AND NEW.state = 'unknown' AND NOT EXISTS (
-      SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.tenant_id = OLD.tenant_id AND a.ended_at IS NULL AND a.lease_until >= stanchion.clock()) THEN NULL;
-    ELSIF NEW.proof = -2 AND NEW.state = 'unknown' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
-    ELSIF NEW.proof = -3 AND OLD.state = 'unknown' AND coalesce(NEW.settled_by, '') <> '' THEN NULL;
-    ELSIF NEW.proof = -4 AND NEW.state = 'compensated' AND EXISTS (
-      SELECT FROM stanchion.operation c WHERE c.compensates = OLD.operation_id AND c.tenant_id = OLD.tenant_id AND c.state = 'confirmed') THEN NULL;
-    ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('an operation is not moved to %s by a writer with proof %s', NEW.state, NEW.proof);
-    END IF;
-    -- the machine's own verdict that it may be sent again, or never was done, needs what makes it conclusive
-    IF OLD.state = 'unknown' AND NEW.state IN ('prepared', 'not_done') AND NEW.proof > 0
-       AND NOT coalesce(OLD.lands_until < stanchion.clock(), false)
-       AND NOT (NEW.state = 'prepared' AND coalesce(OLD.key_until > stanchion.clock(), false)) THEN
-      RAISE EXCEPTION USING ERRCODE = 'ST006', MESSAGE = 'not found is no proof: a late request may still land, and the key does not hold it back';
-    END IF;
-    IF NEW.state = 'dispatched' AND OLD.sends > 0 AND coalesce(OLD.key_until < stanchion.clock(), true) AND NOT coalesce(OLD.lands_until < stanchion.clock(), false) AND OLD.settled_by IS NULL THEN
-      RAISE EXCEPTION USING ERRCODE = 'ST006', MESSAGE = 'it was sent before, and the key no longer holds a second one back';
-    END IF;
-  END IF;
-  NEW.proof := 0;
-  RETURN NEW;
-END $$;
-CREATE TRIGGER operation_guard BEFORE INSERT OR UPDATE ON stanchion.operation FOR EACH ROW EXECUTE FUNCTION stanchion.operation_guard();
-
-CREATE FUNCTION stanchion.artifact_version_guard() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  IF TG_OP = 'INSERT' THEN
-    IF NEW.state NOT IN ('pending') THEN
-      RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('a artifact_version is never born %s', NEW.state);
-    END IF;
-    RETURN NEW;
-  END IF;
-  IF NEW.state <> OLD.state AND NOT (CASE OLD.state
-      WHEN 'pending' THEN NEW.state IN ('available', 'deleted')
-      WHEN 'available' THEN NEW.state IN ('deleted')
-      ELSE false END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a artifact_version: %s -> %s', OLD.state, NEW.state);
-  END IF;
-  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.version_id IS DISTINCT FROM OLD.version_id OR NEW.artifact_id IS DISTINCT FROM OLD.artifact_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.run_id IS DISTINCT FROM OLD.run_id OR NEW.step_id IS DISTINCT FROM OLD.step_id OR NEW.fence IS DISTINCT FROM OLD.fence OR NEW.actor IS DISTINCT FROM OLD.actor OR NEW.media_type IS DISTINCT FROM OLD.media_type THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a artifact_version never changes';
-  END IF;
-  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a artifact_version rises by one with each transition';
-  END IF;
-  IF (NEW.made_from, NEW.created_at) IS DISTINCT FROM (OLD.made_from, OLD.created_at)
-    OR ((NEW.number, NEW.sha256, NEW.size, NEW.available_at) IS DISTINCT FROM (OLD.number, OLD.sha256, OLD.size, OLD.available_at) AND NOT (OLD.state = 'pending' AND NEW.state = 'available')) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the content of an artifact_version never changes';
-  END IF;
-  IF NEW.state = 'available' AND OLD.state = 'pending' AND OLD.fence IS NOT NULL THEN
-    PERFORM FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id AND s.fence = OLD.fence AND s.state IN ('leased', 'running') FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-      RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s: the lease that began this artifact_version is over', OLD.fence);
-    END IF;
-  END IF;
-  RETURN NEW;
-END $$;
-CREATE TRIGGER artifact_version_guard BEFORE INSERT OR UPDATE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_version_guard();
-
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.result REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.event REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.attempt REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
-CREATE TRIGGER fenced AFTER INSERT ON stanchion.artifact_version REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
-
-CREATE TRIGGER fenced AFTER INSERT ON stanchion.operation REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
-
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.event FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.barrier_release FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('barrier');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.refused_write FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
-
-CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.operation_probe FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('operation');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
 
@@ -5391,17 +3973,11 @@ CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.barrier_release FOR 
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.refused_write FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
-CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.operation_probe FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
-
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.audit FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.workflow FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
 CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();
-
-CREATE TRIGGER artifact_guard BEFORE UPDATE ON stanchion.artifact FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_guard();
-
-CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();
 
 CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();
 
@@ -5411,20 +3987,6 @@ ALTER TABLE stanchion.api_key FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.api_key TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.api_key FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
-ALTER TABLE stanchion.artifact ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.artifact FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.artifact TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.artifact FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
-ALTER TABLE stanchion.artifact_version ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.artifact_version FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.artifact_version TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.artifact_version FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid AND state = 'available');
 
 ALTER TABLE stanchion.attempt ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.attempt FORCE ROW LEVEL SECURITY;
@@ -5468,6 +4030,13 @@ CREATE POLICY engine ON stanchion.blob TO stanchion_engine, stanchion_owner USIN
 
 CREATE POLICY tenant_only ON stanchion.blob FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.cluster ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.cluster FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.cluster TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY everyone ON stanchion.cluster FOR SELECT USING (true);
+
 ALTER TABLE stanchion.dead_letter ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.dead_letter FORCE ROW LEVEL SECURITY;
 
@@ -5503,27 +4072,6 @@ CREATE POLICY engine ON stanchion.node_stat TO stanchion_engine, stanchion_owner
 
 CREATE POLICY everyone ON stanchion.node_stat FOR SELECT USING (true);
 
-ALTER TABLE stanchion.object_removal ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.object_removal FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.object_removal TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.object_removal FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
-ALTER TABLE stanchion.operation ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.operation FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.operation TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.operation FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
-ALTER TABLE stanchion.operation_probe ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.operation_probe FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.operation_probe TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.operation_probe FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
 ALTER TABLE stanchion.outbox ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.outbox FORCE ROW LEVEL SECURITY;
 
@@ -5537,13 +4085,6 @@ ALTER TABLE stanchion.outbox_partition FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.outbox_partition TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY everyone ON stanchion.outbox_partition FOR SELECT USING (true);
-
-ALTER TABLE stanchion.person ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.person FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.person TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.person FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.ready ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.ready FORCE ROW LEVEL SECURITY;
@@ -5580,19 +4121,12 @@ CREATE POLICY engine ON stanchion.run TO stanchion_engine, stanchion_owner USING
 
 CREATE POLICY tenant_only ON stanchion.run FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
-ALTER TABLE stanchion.session ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.session FORCE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.set_aside ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.set_aside FORCE ROW LEVEL SECURITY;
 
-CREATE POLICY engine ON stanchion.session TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+CREATE POLICY engine ON stanchion.set_aside TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
-CREATE POLICY tenant_only ON stanchion.session FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
-ALTER TABLE stanchion.sign_in ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.sign_in FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.sign_in TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.sign_in FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+CREATE POLICY tenant_only ON stanchion.set_aside FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.signing_key ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.signing_key FORCE ROW LEVEL SECURITY;
@@ -5615,13 +4149,6 @@ CREATE POLICY engine ON stanchion.task TO stanchion_engine, stanchion_owner USIN
 
 CREATE POLICY tenant_only ON stanchion.task FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
-ALTER TABLE stanchion.team_member ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.team_member FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.team_member TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.team_member FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
 ALTER TABLE stanchion.tenant ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.tenant FORCE ROW LEVEL SECURITY;
 
@@ -5635,20 +4162,6 @@ ALTER TABLE stanchion.timer FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.timer TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.timer FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
-ALTER TABLE stanchion.webhook ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.webhook FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.webhook TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.webhook FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
-
-ALTER TABLE stanchion.webhook_delivery ENABLE ROW LEVEL SECURITY;
-ALTER TABLE stanchion.webhook_delivery FORCE ROW LEVEL SECURITY;
-
-CREATE POLICY engine ON stanchion.webhook_delivery TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
-
-CREATE POLICY tenant_only ON stanchion.webhook_delivery FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.worker ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.worker FORCE ROW LEVEL SECURITY;
@@ -5666,10 +4179,6 @@ CREATE POLICY everyone ON stanchion.workflow FOR SELECT USING (true);
 
 ALTER TABLE stanchion.api_key OWNER TO stanchion_owner;
 
-ALTER TABLE stanchion.artifact OWNER TO stanchion_owner;
-
-ALTER TABLE stanchion.artifact_version OWNER TO stanchion_owner;
-
 ALTER TABLE stanchion.attempt OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.audit OWNER TO stanchion_owner;
@@ -5682,6 +4191,8 @@ ALTER TABLE stanchion.barrier_slot OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.blob OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.cluster OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.dead_letter OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.event OWNER TO stanchion_owner;
@@ -5692,17 +4203,9 @@ ALTER TABLE stanchion.maintenance_job OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.node_stat OWNER TO stanchion_owner;
 
-ALTER TABLE stanchion.object_removal OWNER TO stanchion_owner;
-
-ALTER TABLE stanchion.operation OWNER TO stanchion_owner;
-
-ALTER TABLE stanchion.operation_probe OWNER TO stanchion_owner;
-
 ALTER TABLE stanchion.outbox OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.outbox_partition OWNER TO stanchion_owner;
-
-ALTER TABLE stanchion.person OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.ready OWNER TO stanchion_owner;
 
@@ -5714,9 +4217,7 @@ ALTER TABLE stanchion.result OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.run OWNER TO stanchion_owner;
 
-ALTER TABLE stanchion.session OWNER TO stanchion_owner;
-
-ALTER TABLE stanchion.sign_in OWNER TO stanchion_owner;
+ALTER TABLE stanchion.set_aside OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.signing_key OWNER TO stanchion_owner;
 
@@ -5724,15 +4225,9 @@ ALTER TABLE stanchion.step OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.task OWNER TO stanchion_owner;
 
-ALTER TABLE stanchion.team_member OWNER TO stanchion_owner;
-
 ALTER TABLE stanchion.tenant OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.timer OWNER TO stanchion_owner;
-
-ALTER TABLE stanchion.webhook OWNER TO stanchion_owner;
-
-ALTER TABLE stanchion.webhook_delivery OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.worker OWNER TO stanchion_owner;
 
@@ -5743,10 +4238,6 @@ ALTER TABLE stanchion.event_default OWNER TO stanchion_owner;
 GRANT USAGE ON SCHEMA stanchion TO stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.api_key TO stanchion_engine;
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.artifact TO stanchion_engine;
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.artifact_version TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.attempt TO stanchion_engine;
 
@@ -5760,6 +4251,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.barrier_slot TO stanchion_engi
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.blob TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.cluster TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.dead_letter TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.event TO stanchion_engine;
@@ -5770,17 +4263,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.maintenance_job TO stanchion_e
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.node_stat TO stanchion_engine;
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.object_removal TO stanchion_engine;
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.operation TO stanchion_engine;
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.operation_probe TO stanchion_engine;
-
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox_partition TO stanchion_engine;
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.person TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.ready TO stanchion_engine;
 
@@ -5792,9 +4277,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.result TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.run TO stanchion_engine;
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.session TO stanchion_engine;
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.sign_in TO stanchion_engine;
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.set_aside TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.signing_key TO stanchion_engine;
 
@@ -5802,15 +4285,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.step TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.task TO stanchion_engine;
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.team_member TO stanchion_engine;
-
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.tenant TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.timer TO stanchion_engine;
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.webhook TO stanchion_engine;
-
-GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.webhook_delivery TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.worker TO stanchion_engine;
 
@@ -5822,19 +4299,17 @@ REVOKE UPDATE, DELETE ON stanchion.barrier_release FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.refused_write FROM stanchion_engine;
 
-REVOKE UPDATE, DELETE ON stanchion.operation_probe FROM stanchion_engine;
-
 REVOKE UPDATE, DELETE ON stanchion.audit FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -5846,6 +4321,10 @@ BEGIN
   END LOOP;
 END $$;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.event_xid'::regproc::oid::regprocedure); END $$;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.adopt_cluster'::regproc::oid::regprocedure); END $$;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.guard_partition'::regproc::oid::regprocedure); END $$;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
@@ -5854,43 +4333,17 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanch
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s OWNER TO stanchion_owner', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
 
+GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_engine;
+
 GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_owner;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.abandon_versions'::regproc::oid::regprocedure); END $$;
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.answers_of'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.abandon_versions TO stanchion_maintenance;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ask_removals'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.ask_removals TO stanchion_maintenance;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.audit_text'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.audit_text TO stanchion_task_service, stanchion_dashboard;
+GRANT EXECUTE ON FUNCTION stanchion.answers_of TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.authenticate TO stanchion_task_service, stanchion_orchestrator;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate_session'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.authenticate_session TO stanchion_task_service, stanchion_orchestrator;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_artifact'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.begin_artifact TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_removals'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.begin_removals TO stanchion_maintenance;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_sign_in'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.begin_sign_in TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_upload'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.begin_upload TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.branches_before'::regproc::oid::regprocedure); END $$;
 
@@ -5908,10 +4361,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.canc
 
 GRANT EXECUTE ON FUNCTION stanchion.cancel_task TO stanchion_task_service;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.claim_deliveries'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.claim_deliveries TO stanchion_orchestrator;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.claim_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.claim_maintenance TO stanchion_maintenance;
@@ -5921,10 +4370,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.clai
 GRANT EXECUTE ON FUNCTION stanchion.claim_redrive TO stanchion_task_service;
 
 GRANT EXECUTE ON FUNCTION stanchion.clock TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.compensate_operation'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.compensate_operation TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.complete'::regproc::oid::regprocedure); END $$;
 
@@ -5946,18 +4391,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.crea
 
 GRANT EXECUTE ON FUNCTION stanchion.create_tenant TO stanchion_task_service;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.create_webhook'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.create_webhook TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.delete_artifact'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.delete_artifact TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.disable_person'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.disable_person TO stanchion_task_service;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.drain_worker'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.drain_worker TO stanchion_task_service;
@@ -5970,6 +4403,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_
 
 GRANT EXECUTE ON FUNCTION stanchion.due_expansions TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_items'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.due_items TO stanchion_orchestrator;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_cancelled'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.end_cancelled TO stanchion_worker;
@@ -5978,21 +4415,7 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_
 
 GRANT EXECUTE ON FUNCTION stanchion.end_early TO stanchion_orchestrator;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_in_doubt'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.end_in_doubt TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_probe'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.end_probe TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_session'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.end_session TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ensure_person'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.ensure_person TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.expand'::regproc::oid::regprocedure); END $$;
 
@@ -6006,10 +4429,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fan_
 
 GRANT EXECUTE ON FUNCTION stanchion.fan_before TO stanchion_orchestrator;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_artifact'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.find_artifact TO stanchion_worker;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_ready'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.find_ready TO stanchion_worker;
@@ -6018,13 +4437,9 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find
 
 GRANT EXECUTE ON FUNCTION stanchion.find_steps TO stanchion_worker, stanchion_orchestrator;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_value'::regproc::oid::regprocedure); END $$;
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_submitted'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.find_value TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_delivery'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.finish_delivery TO stanchion_orchestrator;
+GRANT EXECUTE ON FUNCTION stanchion.find_submitted TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_maintenance'::regproc::oid::regprocedure); END $$;
 
@@ -6034,21 +4449,9 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fire
 
 GRANT EXECUTE ON FUNCTION stanchion.fire_timers TO stanchion_orchestrator;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.flip_artifact'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.flip_artifact TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.flip_upload'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.flip_upload TO stanchion_task_service;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.forget_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.forget_maintenance TO stanchion_maintenance;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.forget_removals'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.forget_removals TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.gathers_of'::regproc::oid::regprocedure); END $$;
 
@@ -6070,6 +4473,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give
 
 GRANT EXECUTE ON FUNCTION stanchion.give_back TO stanchion_worker;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back_unheld'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.give_back_unheld TO stanchion_worker;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.input_of TO stanchion_worker;
@@ -6086,33 +4493,13 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list
 
 GRANT EXECUTE ON FUNCTION stanchion.list_dead_letters TO stanchion_task_service;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_deliveries'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.list_deliveries TO stanchion_task_service;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_keys'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.list_keys TO stanchion_task_service;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_people'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.list_people TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_sessions'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.list_sessions TO stanchion_task_service;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_signing_keys'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.list_signing_keys TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_teams'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.list_teams TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_webhooks'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.list_webhooks TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
 
@@ -6126,10 +4513,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next
 
 GRANT EXECUTE ON FUNCTION stanchion.next_redrives TO stanchion_maintenance;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next_tenant'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.next_tenant TO stanchion_maintenance;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.nodes_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.nodes_of TO stanchion_orchestrator;
@@ -6142,45 +4525,13 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note
 
 GRANT EXECUTE ON FUNCTION stanchion.note_redriven TO stanchion_maintenance;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_removed'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.note_removed TO stanchion_maintenance;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.offer_ready'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.offer_ready TO stanchion_orchestrator;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_dispatch'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.op_dispatch TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_prepare'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.op_prepare TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_probed'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.op_probed TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_settle'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.op_settle TO stanchion_worker;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_to_undo'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.op_to_undo TO stanchion_worker;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.open_barrier'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.open_barrier TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.open_session'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.open_session TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ops_in_doubt'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.ops_in_doubt TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.outbox_lag'::regproc::oid::regprocedure); END $$;
 
@@ -6189,14 +4540,6 @@ GRANT EXECUTE ON FUNCTION stanchion.outbox_lag TO stanchion_relay, stanchion_orc
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_task'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.pause_task TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_webhook'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.pause_webhook TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pin_artifact'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.pin_artifact TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.place_of'::regproc::oid::regprocedure); END $$;
 
@@ -6210,17 +4553,13 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.post
 
 GRANT EXECUTE ON FUNCTION stanchion.post TO stanchion_task_service;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.probe_operation'::regproc::oid::regprocedure); END $$;
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_aside'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.probe_operation TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.put_aside TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_blobs'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.put_blobs TO stanchion_worker, stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_in_team'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.put_in_team TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.read_blob'::regproc::oid::regprocedure); END $$;
 
@@ -6270,10 +4609,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.rele
 
 GRANT EXECUTE ON FUNCTION stanchion.release_redrive TO stanchion_task_service;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_artifacts'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.remove_artifacts TO stanchion_maintenance;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_dead_letters'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_dead_letters TO stanchion_maintenance;
@@ -6290,10 +4625,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remo
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_payloads TO stanchion_maintenance;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_webhook'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.remove_webhook TO stanchion_task_service;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_workers'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_workers TO stanchion_maintenance;
@@ -6309,10 +4640,6 @@ GRANT EXECUTE ON FUNCTION stanchion.reopen_steps TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.request_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.request_maintenance TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.resend_delivery'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.resend_delivery TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.results_counts'::regproc::oid::regprocedure); END $$;
 
@@ -6338,10 +4665,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.same
 
 GRANT EXECUTE ON FUNCTION stanchion.same_values TO stanchion_orchestrator;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.set_role'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.set_role TO stanchion_task_service;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.signing_key_of TO stanchion_task_service;
@@ -6362,14 +4685,6 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take
 
 GRANT EXECUTE ON FUNCTION stanchion.take_in TO stanchion_task_service;
 
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_sign_in'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.take_sign_in TO stanchion_task_service;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tell_operation'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.tell_operation TO stanchion_task_service;
-
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_by_name'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.tenant_by_name TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
@@ -6377,10 +4692,6 @@ GRANT EXECUTE ON FUNCTION stanchion.tenant_by_name TO stanchion_task_service, st
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_names'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.tenant_names TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
-
-DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.trim_deliveries'::regproc::oid::regprocedure); END $$;
-
-GRANT EXECUTE ON FUNCTION stanchion.trim_deliveries TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.trim_inbox'::regproc::oid::regprocedure); END $$;
 
