@@ -194,7 +194,8 @@ class Stack:
         for service in services:
             service.reap()
         end_stragglers(set().union(*(service.groups for service in services)))
-        self._notes.remove_endpoints()
+        with self._notes.writing:
+            self._notes.remove_endpoints()  # for good: it is closing
         self._workspace.state.clear()
         self._watcher.stop()
         if self.servers is not None:
@@ -270,8 +271,11 @@ class Stack:
 
     def publish(self) -> None:
         """Write down where everything answers, for tools that look from outside."""
-        if self._owner == os.getpid() and not self._workspace.closing.is_set():
-            self._notes.publish(self)
+        if self._owner != os.getpid():
+            return  # a forked copy, in which nobody would let go of the lock
+        with self._notes.writing:
+            if not self._workspace.closing.is_set():
+                self._notes.publish(self)
 
     # -- inside --
 

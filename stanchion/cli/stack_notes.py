@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -22,6 +23,9 @@ class StackNotes:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.writing = threading.RLock()
+        """Whoever starts, ends or supervises a service writes the notes, in a thread of its own: one at a time, so that the
+        last one to look is the last one to write."""
 
     def publish(self, stack: Stack) -> None:
         """Write `endpoints.json`: where everything answers, and every service with its process and log."""
