@@ -15,7 +15,7 @@ from kit.engine import Admin
 import stanchion.db
 from stanchion.contracts import limits
 from stanchion.db import grants
-from stanchion.db.render import render, with_limits
+from stanchion.db.render import render, render_anew, with_limits
 from stanchion.db.tables import GLOBAL_TABLES, metadata
 
 DB = Path(stanchion.db.__file__).parent
@@ -301,6 +301,12 @@ def test_every_granted_function_has_a_file() -> None:
 def test_the_rendered_schema_is_up_to_date() -> None:
     """schema.sql is what the definitions say (make generate writes it)."""
     assert (DB / "schema.sql").read_text() == render()
+
+
+def test_the_newest_migration_ends_with_what_the_definitions_say() -> None:
+    """`python -m stanchion.db.render --anew` prints it: into the newest migration, or into a new one when that was released."""
+    newest = max((DB / "migrations" / "versions").glob("*.rules.sql"))
+    assert newest.read_text() == render_anew(), newest.name
 
 
 DESCRIPTIONS = {
