@@ -20,6 +20,7 @@ from uuid import UUID
 
 from sqlalchemy import func, select
 
+from stanchion.contracts import limits
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
@@ -27,7 +28,7 @@ from stanchion.errors import Unprocessable
 from .queries import Row, rows_of
 
 PAGE: Final = 1_000
-LANES: Final = 9
+LANES: Final = 1 + limits.SUBMISSION_LANES
 
 _AUDIT = tables.audit.c
 _TEXT = func.stanchion.audit_text(

@@ -51,6 +51,7 @@ OUTBOX_PARTITIONS: Final = (
     8  # of the outbox, each published by one relay at a time; a power of two, fixed with the schema
 )
 BARRIER_SLOTS: Final = 16  # counters that arrivals at a large join are spread over, fixed with the schema
+SUBMISSION_LANES: Final = 8  # chains of a tenant's audit log that submissions are spread over, fixed with the schema
 SLOT_RUN: Final = 64  # neighbouring children that share a slot, so that a batch touches one to three of them
 STEPS_IN_OFFER: Final = 64  # steps named by one ExecuteSteps message
 

@@ -253,8 +253,9 @@ BEGIN
   FOR r IN SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'stanchion'::regnamespace AND c.relkind = 'c' LOOP
     EXECUTE format('DROP TYPE %I', r.relname);
   END LOOP;
-  REVOKE ALL ON ALL TABLES IN SCHEMA stanchion FROM {", ".join(roles[1:])};
-  REVOKE ALL ON ALL SEQUENCES IN SCHEMA stanchion FROM {", ".join(roles[1:])};
+  FOR r IN SELECT c.relname, c.relkind FROM pg_class c WHERE c.relnamespace = 'stanchion'::regnamespace AND c.relacl IS NOT NULL LOOP
+    EXECUTE format('REVOKE ALL ON %s %I FROM {", ".join(roles[1:])}', CASE r.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, r.relname);
+  END LOOP;
   FOR r IN SELECT p.oid::regprocedure AS signature, a.name FROM pg_proc p, unnest(ARRAY['{"', '".join(roles)}']) a(name) WHERE p.pronamespace = 'stanchion'::regnamespace AND p.proowner <> a.name::regrole LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I', r.signature, r.name);
   END LOOP;

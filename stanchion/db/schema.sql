@@ -3514,7 +3514,7 @@ CREATE FUNCTION note_removed(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAG
   UPDATE object_removal r SET removed_at = clock() WHERE r.sha256 = p_sha256 AND r.tenant_id = p_tenant AND r.begun_at IS NOT NULL AND r.removed_at IS NULL
 $$;
 
--- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of eight lanes: submitters don't wait for each other's commits
+-- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of several lanes: submitters don't wait for each other's commits
 -- transition: none
 -- fenced by: the chain of hashes of the lane
 -- locks: nothing else, tenants in order; the audit chain last

@@ -19,6 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from stanchion.contracts import limits
 from stanchion.db.columns import at, metadata, tenant_id
 
 tenant = Table(
@@ -77,5 +78,5 @@ audit = Table(
     PrimaryKeyConstraint("audit_id", "tenant_id"),
     Index("audit_of_tenant", "tenant_id", "audit_id"),
     Index("audit_lanes", "tenant_id", "lane", "audit_id"),
-    CheckConstraint("lane BETWEEN 0 AND 8", name="lanes_of_the_audit_log"),
+    CheckConstraint(f"lane BETWEEN 0 AND {limits.SUBMISSION_LANES}", name="lanes_of_the_audit_log"),
 )

@@ -19,8 +19,9 @@ BEGIN
   FOR r IN SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'stanchion'::regnamespace AND c.relkind = 'c' LOOP
     EXECUTE format('DROP TYPE %I', r.relname);
   END LOOP;
-  REVOKE ALL ON ALL TABLES IN SCHEMA stanchion FROM stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
-  REVOKE ALL ON ALL SEQUENCES IN SCHEMA stanchion FROM stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
+  FOR r IN SELECT c.relname, c.relkind FROM pg_class c WHERE c.relnamespace = 'stanchion'::regnamespace AND c.relacl IS NOT NULL LOOP
+    EXECUTE format('REVOKE ALL ON %s %I FROM stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard', CASE r.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, r.relname);
+  END LOOP;
   FOR r IN SELECT p.oid::regprocedure AS signature, a.name FROM pg_proc p, unnest(ARRAY['stanchion_owner', 'stanchion_engine', 'stanchion_task_service', 'stanchion_orchestrator', 'stanchion_relay', 'stanchion_worker', 'stanchion_maintenance', 'stanchion_dashboard']) a(name) WHERE p.pronamespace = 'stanchion'::regnamespace AND p.proowner <> a.name::regrole LOOP
     EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I', r.signature, r.name);
   END LOOP;
@@ -2682,7 +2683,7 @@ CREATE FUNCTION note_removed(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAG
   UPDATE object_removal r SET removed_at = clock() WHERE r.sha256 = p_sha256 AND r.tenant_id = p_tenant AND r.begun_at IS NOT NULL AND r.removed_at IS NULL
 $$;
 
--- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of eight lanes: submitters don't wait for each other's commits
+-- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of several lanes: submitters don't wait for each other's commits
 -- transition: none
 -- fenced by: the chain of hashes of the lane
 -- locks: nothing else, tenants in order; the audit chain last
