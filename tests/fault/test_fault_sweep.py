@@ -60,7 +60,8 @@ ACTIONS = ("kill", "stop")
 NAMES = sorted(name for name in FAILPOINTS if not name.startswith("test"))
 
 
-BROKER = ("intake", "relay", "relay_claim", "relay_delete", "bury", "lease")
+BROKER = ("intake", "relay", "relay_claim", "relay_delete", "bury", "lease", "renew")
+"""What touches the broker; and what is killed while it renews holds something for certain, which is offered again."""
 
 
 def shots_of(lane: type[Lane], campaign: str, subset: str | None) -> list[Shot]:
