@@ -28,12 +28,13 @@ $(STAMP): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION) || true
 	@if $(BIN)/python -m uv --version >/dev/null 2>&1; then \
-	   $(BIN)/python -m uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
+	   $(BIN)/python -m uv pip sync --quiet --compile-bytecode --python $(BIN)/python --require-hashes requirements.lock && \
 	   $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --no-deps -e . ; \
 	 else \
 	   $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock && \
 	   $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; \
 	 fi
+	@$(BIN)/python -m compileall -q -j 0 stanchion services examples
 	@touch $@
 
 demo: $(STAMP)  ## Run the Research Report Studio on real sources, killing and freezing workers (ARGS="--sources DIR --topic '...'")

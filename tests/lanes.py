@@ -1,8 +1,8 @@
 """Runs all tests in lanes side by side, and tells at the end how each went: `make test`.
 
-Two lanes have what starts processes, kills and freezes them: they mostly wait. The third has what computes, and steps
-back (`nice`) whenever another one wants a core, so that no service under test is short of time for its sake. Each has
-its own servers. The arguments are passed on to pytest in all of them.
+Three lanes have what starts processes, kills and freezes them: they mostly wait. The fourth has what computes, and
+steps back (`nice`) whenever another one wants a core, so that no service under test is short of time for its sake. Each
+has its own servers. The arguments are passed on to pytest in all of them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from typing import IO, Final
 
 COMPUTE: Final = ("tests/unit", "tests/state", "tests/integration/db", "tests/fault/test_fault_checker.py")
 STACKS: Final = ("tests/e2e", "tests/fault")
+SERVICES: Final = ("tests/integration/cli", "tests/integration/maintenance")
 LANES: Final = {
     "stacks": [*STACKS, *(f"--ignore={path}" for path in COMPUTE)],
-    "services": ["tests", *(f"--ignore={path}" for path in (*STACKS, *COMPUTE))],
+    "services": [*SERVICES],
+    "parts": ["tests", *(f"--ignore={path}" for path in (*STACKS, *SERVICES, *COMPUTE))],
     "compute": [*COMPUTE],
 }
 NICE: Final = {"compute": 5}

@@ -27,7 +27,7 @@ from .lease_reaper import LeaseReaper
 from .lookout import Lookout
 from .offer_dispatcher import OfferDispatcher
 from .page_door import PageDoor
-from .page_queries import PageQueries
+from .page_queries import STATEMENT_SECONDS, PageQueries
 from .pages import Pages
 from .run_planner import RunPlanner
 from .run_sweeper import RunSweeper
@@ -99,7 +99,14 @@ def build(argv: Sequence[str]) -> Service:
 def pages_of(settings: OrchestratorSettings) -> Pages:
     """The pages, over connections of their own: a flood of visitors must not take those of the loops."""
     url = settings.database_url.get_secret_value()
-    database = Database(url, name="orchestrator pages", pool_size=2, overflow=2, wait_seconds=5.0)
+    database = Database(
+        url,
+        name="orchestrator pages",
+        pool_size=2,
+        overflow=2,
+        wait_seconds=5.0,
+        statement_timeout_ms=STATEMENT_SECONDS * 1_000,
+    )
     # in the dev profile whoever can reach this machine's loopback has its database and its keys as well
     open_to = settings.page_tenant if settings.profile == "dev" and is_loopback(settings.http_host) else None
     return Pages(PageQueries(database), PageDoor(Keys(database), People(database), open_to))

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Connection, Select, event, select
+from sqlalchemy import Connection, Select, select
 
 from stanchion.authority.graph_view import GraphView
-from stanchion.authority.queries import Page, Queries, Row, TaskFilter, rows_of
+from stanchion.authority.queries import Queries, TaskFilter, rows_of
+from stanchion.authority.rows import Page, Row
 from stanchion.authority.why import Asking
 from stanchion.authority.why_codes import Reason
 from stanchion.authority.workflows import Workflows
@@ -80,7 +81,6 @@ class PageQueries:
         self.graph = GraphView(database, Workflows(database))
         self.asking = Asking(database)
         self._looks: Remembered[TaskPage] = Remembered(REMEMBERED_SECONDS, REMEMBERED)
-        event.listen(database.engine, "connect", _limit_statements)
 
     def tasks(self, tenant_id: UUID, wanted: TaskFilter, before: UUID | None) -> Page:
         """The newest tasks, from `before` (exclusive) on."""
@@ -158,12 +158,6 @@ class Remembered(Generic[T]):
             with self._lock:
                 if not turn.locked():
                     self._looking.pop(key, None)
-
-
-def _limit_statements(connection: Any, _record: Any) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET statement_timeout = '{STATEMENT_SECONDS}s'")
-    connection.commit()
 
 
 def _attempts(connection: Connection, steps: Sequence[UUID]) -> dict[UUID, list[Row]]:

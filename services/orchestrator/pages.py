@@ -20,7 +20,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from stanchion.authority.queries import Row, TaskFilter
+from stanchion.authority.queries import TaskFilter
+from stanchion.authority.rows import Row
 from stanchion.authority.why_codes import Reason
 from stanchion.authority.withholding import reason_text, withheld
 from stanchion.contracts import ids, limits

@@ -12,7 +12,7 @@ from stanchion.contracts.artifacts import DEFAULT_MEDIA_TYPE
 from stanchion.errors import Rejected, register_code
 
 BAD_RANGE: Final = register_code(
-    "E-HTTP-04",
+    "E-HTTP-05",
     "range can't be satisfied",
     status=416,
     meaning="The range of bytes begins behind the end of the content.",
@@ -75,7 +75,7 @@ def is_known(headers: Headers, sha256: bytes) -> bool:
 def range_of(headers: Headers, sha256: bytes, size: int) -> tuple[int, int] | None:
     """The bytes [start, end) that are asked for; None for all of them, also where a range makes no sense to us.
 
-    Raises BadRange E-HTTP-04 for one that begins behind the end.
+    Raises BadRange E-HTTP-05 for one that begins behind the end.
     """
     text = headers.get("range")
     if text is None or headers.get("if-range", etag(sha256)) != etag(sha256):

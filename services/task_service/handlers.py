@@ -10,7 +10,8 @@ from uuid import UUID
 
 from stanchion.authority.keys import Principal
 from stanchion.authority.operations import Operations
-from stanchion.authority.queries import Queries, Row, missing
+from stanchion.authority.queries import Queries
+from stanchion.authority.rows import Row, missing
 from stanchion.authority.submission import Answer, Prepared, Request, Submission, prepare
 from stanchion.authority.tasks import Tasks
 from stanchion.authority.workflows import Workflows

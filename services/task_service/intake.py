@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from stanchion.authority.dead_letters import Letter, without_secrets
 from stanchion.authority.intake import Intake, Refusal, Repetition
-from stanchion.authority.queries import missing
+from stanchion.authority.rows import missing
 from stanchion.authority.submission import Answer, Prepared, Request
 from stanchion.bus.consumer import Consumer
 from stanchion.bus.dead_letters import dead_letter

@@ -24,7 +24,7 @@ from stanchion.objects import Reader
 from stanchion.objects.feed import Feed, cut_to
 
 from .edge import BUSY
-from .params import SLOW_BODY, TooSlow
+from .params import SLOW_BODY, TooSlow, refuse_encoded
 
 T = TypeVar("T")
 
@@ -70,8 +70,10 @@ class Transfers:
     async def receive(self, request: Request, keep: Callable[[Feed], T]) -> T:
         """Hand the body of a request to `keep`, which reads it in a thread; returns what that returns.
 
-        A sender that leaves in the middle leaves nothing behind. Raises what `keep` raises, Unavailable E-BUSY-01.
+        A sender that leaves in the middle leaves nothing behind. Raises what `keep` raises, Encoded E-HTTP-04,
+        Unavailable E-BUSY-01.
         """
+        refuse_encoded(request)
         loop, room = asyncio.get_running_loop(), asyncio.Event()
         feed = Feed(lambda: _told(loop, room))
 

@@ -49,7 +49,15 @@ def as_doubles(value: Any) -> Any:
     return value
 
 
+def _with_public_step(reason: Any) -> Any:
+    """A stored reason names the step that it comes from by the id of its row."""
+    if isinstance(reason, dict) and isinstance(reason.get("step"), str):
+        reason = reason | {"step": ids.public(ids.STEP, UUID(reason["step"]))}
+    return as_doubles(reason)
+
+
 Value = Annotated[Any, PlainSerializer(as_doubles), WithJsonSchema({})]
+StoredReason = Annotated[Any, PlainSerializer(_with_public_step), WithJsonSchema({})]
 
 
 class View(BaseModel):
@@ -115,7 +123,7 @@ class TaskSummary(View):
     deadline_at: datetime | None
     submitted_via: str
     submitted_by: str
-    reason: Value
+    reason: StoredReason
     paused_at: datetime | None
     created_at: datetime
     updated_at: datetime
@@ -130,7 +138,7 @@ class RunView(View):
     number: int
     state: str
     outcome: str | None
-    reason: Value
+    reason: StoredReason
     retry_of: RunId | None
     paused_at: datetime | None
     created_at: datetime
@@ -202,7 +210,7 @@ class Outcome(View):
     run_id: RunId
     state: str
     result: Value
-    reason: Value
+    reason: StoredReason
     ended_at: datetime
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from stanchion.authority.leases import Done, Failure, Lease, Leases
 from stanchion.authority.ledger import Ledger
-from stanchion.db.engine import STATEMENT_TIMEOUT_MS
+from stanchion.db.pool import STATEMENT_TIMEOUT_MS
 from stanchion.errors import InvariantViolated, Unavailable
 from stanchion.runtime.clock import monotonic, pause
 from stanchion.runtime.hints import ORCHESTRATOR, RELAY, WORKERS, Hints

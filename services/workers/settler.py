@@ -149,13 +149,14 @@ class Settler:
 
     def _complete(self, done: Sequence[Done], room: int) -> None:
         asked_at = monotonic()
-        accepted, granted = self.leases.complete(done, room)
-        self._let_go(done, accepted, "complete")
-        metrics.steps_succeeded.labels("").inc(len(accepted))
-        self.hints.publish(RELAY)
+        completed = self.leases.complete(done, room)
+        self._let_go(done, completed.accepted, "complete")
+        metrics.steps_succeeded.labels("").inc(len(completed.accepted))
+        self.take_on(completed.granted, asked_at)
+        if completed.posted:
+            self.hints.publish(RELAY)
         if any(self._opens_fan(d.lease) for d in done):
             self.hints.publish(ORCHESTRATOR)
-        self.take_on(granted, asked_at)
 
     def _steer(self, steers: Sequence[Steer]) -> None:
         for steer in steers:

@@ -25,7 +25,8 @@ from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 
-from .queries import Row, rows_of
+from .queries import rows_of
+from .rows import Row
 
 PAGE: Final = 1_000
 LANES: Final = 1 + limits.SUBMISSION_LANES

@@ -23,7 +23,7 @@ from stanchion.db.engine import Database
 from stanchion.errors import Conflict, register_code
 from stanchion.runtime.redaction import HIDDEN, is_marked
 
-from .queries import Row, missing
+from .rows import Row, missing
 
 KEPT_BYTES: Final = limits.MESSAGE_BYTES  # of a value; the whole of a larger one stands in the dead-letter topic
 KEPT_HEADERS: Final = 100

@@ -20,7 +20,8 @@ from sqlalchemy import Connection, text
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 
-from .queries import Row, task_row
+from .queries import task_row
+from .rows import Row
 
 PAGE_EVENTS: Final = 500
 

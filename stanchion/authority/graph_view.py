@@ -14,7 +14,8 @@ from stanchion.db.engine import Database
 from stanchion.workflow import anatomy
 from stanchion.workflow.graph import Node
 
-from .queries import Row, rows_of, runs_of, task_row
+from .queries import rows_of, runs_of, task_row
+from .rows import Row
 from .workflows import Workflows
 
 _STEP = tables.step.c

@@ -11,7 +11,7 @@ from stanchion.errors import LeaseLost, NotFound
 from stanchion.objects import Stored
 from stanchion.workflow.artifact import Artifact
 
-from .artifacts import Flipped, public
+from .artifact_flips import Flipped, public
 from .leases import Lease
 
 

@@ -11,7 +11,8 @@ from stanchion.contracts import limits
 from stanchion.db import tables
 from stanchion.db.engine import Database
 
-from .queries import Row, missing, rows_of
+from .queries import rows_of
+from .rows import Row, missing
 
 _WORKFLOW, _WORKER, _ATTEMPT = tables.workflow.c, tables.worker.c, tables.attempt.c
 

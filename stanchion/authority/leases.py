@@ -55,6 +55,14 @@ class Done:
     blob: bytes | None = None
 
 
+class Completed(NamedTuple):
+    """What came of results that were handed in."""
+
+    accepted: set[UUID]
+    granted: list[Lease]
+    posted: bool  # whether there is something for the relay
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """An attempt that failed: the error for people, whether another attempt may help, and after how long."""
@@ -117,11 +125,9 @@ class Leases:
         )
         return [Lease._make(r) for r in rows]
 
-    def complete(self, done: Sequence[Done], room: int) -> tuple[set[UUID], list[Lease]]:
-        """Hand in results. Returns which were accepted, and leases of what became ready (at most `room`).
-
-        What is not accepted was refused for its fence and is on record as such.
-        """
+    def complete(self, done: Sequence[Done], room: int) -> Completed:
+        """Hand in results; what is not accepted was refused for its fence and is on record as such. At most `room` of what
+        became ready is leased in return."""
         rows = self.database.call(
             "complete",
             "SELECT * FROM stanchion.complete(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
@@ -138,7 +144,11 @@ class Leases:
                 self.ttl_ms,
             ),
         )
-        return {r[4] for r in rows if r[0] == "done"}, [Lease._make(r) for r in rows if r[0] != "done"]
+        return Completed(
+            {r[4] for r in rows if r[0] == "done"},
+            [Lease._make(r) for r in rows if r[0] not in ("done", "posted")],
+            any(r[0] == "posted" for r in rows),
+        )
 
     def steer(self, done: Done, plan: dict[str, Any]) -> bool:
         """Hand in a result that steers the run (Go, Again, Spawn); False when it was refused for its fence."""

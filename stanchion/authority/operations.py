@@ -14,7 +14,8 @@ from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Conflict
 
-from .queries import Row, missing, rows_of
+from .queries import rows_of
+from .rows import Row, missing
 
 _OPERATION, _PROBE = tables.operation.c, tables.operation_probe.c
 PAYLOADS: Final = ("payload", "receipt")

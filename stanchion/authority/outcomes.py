@@ -16,8 +16,9 @@ from stanchion.workflow.graph import Graph, Node
 
 from . import blobs
 from .objects import Objects
-from .queries import Row, missing, rows_of, task_row
+from .queries import rows_of, task_row
 from .retention import PAYLOAD_REMOVED
+from .rows import Row, missing
 from .workflows import Workflows
 
 CHILDREN_IN_RESULT: Final = limits.PAGE_ROWS_MAX

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, Select, select
 from stanchion.contracts import limits
 from stanchion.db import tables
 from stanchion.db.engine import Database
-from stanchion.errors import NotFound
+
+from .rows import Page, Row, missing
 
 BARRIER: Final = "bar"  # the prefix of a barrier's public id
 
@@ -24,16 +25,6 @@ SCAN_ROWS: Final = 200_000  # rows that one page looks at: a rare filter costs m
 ATTEMPTS_SHOWN: Final = 200
 REFUSED_SHOWN: Final = 100
 RUNS_SHOWN: Final = 100
-
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some rows, and where the next page begins; a page may be short, or empty, and yet not the last."""
-
-    items: list[Row]
-    next: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +35,6 @@ class TaskFilter:
     workflow: str | None = None
     tags: tuple[str, ...] | None = None  # all of them
     submitted_after: datetime | None = None
-
-
-def missing(kind: str) -> NotFound:
-    """The one answer for what is unknown and for what is somebody else's."""
-    return NotFound("E-FIND-01", f"there is no such {kind} in this tenant")
 
 
 def rows_of(connection: Connection, statement: Select[Any]) -> list[Row]:

@@ -20,7 +20,8 @@ from stanchion.workflow.anatomy import opens_scope
 from stanchion.workflow.retrying import OldStep, plan_retry
 
 from .outcomes import COMPLETED, NOT_ENDED
-from .queries import Row, missing, rows_of
+from .queries import rows_of
+from .rows import Row, missing
 from .workflows import Workflows
 
 NOT_OPENED = register_code(

@@ -16,7 +16,8 @@ from stanchion.errors import Unprocessable
 
 from . import why_texts
 from .graph_view import arrived_at_barrier
-from .queries import BARRIER, Row, missing, rows_of
+from .queries import BARRIER, rows_of
+from .rows import Row, missing
 from .why_codes import Reason
 
 LAG_SECONDS: Final = 5.0  # younger messages are on their way

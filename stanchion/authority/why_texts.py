@@ -5,7 +5,8 @@ from __future__ import annotations
 from stanchion.contracts import ids
 from stanchion.contracts.failures import cause_of
 
-from .queries import BARRIER, Row
+from .queries import BARRIER
+from .rows import Row
 from .why_codes import Reason
 
 

@@ -110,8 +110,9 @@ def _is_beyond(consumer: Any, partition: Any) -> bool:
     return bool(state.position.offset > state.highwater)
 
 
-def repair(settings: KafkaSettings, group: str) -> None:
-    """Delete a stuck group and give it its offsets back; its members join again by themselves."""
+def repair(settings: KafkaSettings, group: str, *, timeout: float = 2.0) -> None:
+    """Delete a stuck group and give it its offsets back; its members join again by themselves. Raises Unavailable when
+    the broker has not done it within `timeout` seconds."""
     offsets: dict[Any, Any] = {}
 
     def work(admin: Any) -> None:
@@ -122,5 +123,5 @@ def repair(settings: KafkaSettings, group: str) -> None:
         if offsets:
             admin.alter_group_offsets(group, offsets)
 
-    with_admin(settings, work, timeout=2.0)
+    with_admin(settings, work, timeout=timeout)
     log.warning("bus.group_repaired", group=group)

@@ -1,4 +1,4 @@
-"""The way to the database: a pooled SQLAlchemy engine in autocommit, so that one call of a function is one transaction.
+"""The way to the database: pooled connections in autocommit, so that one call of a function is one transaction.
 
 Every transaction has a name, and with it three failpoints: `<name>.before_commit`, `<name>.mid_commit` (COMMIT sent, not
 answered) and `<name>.after_commit`. Only while one of them is armed is the call wrapped in a transaction of its own;
@@ -7,22 +7,24 @@ otherwise it is one round trip.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, LiteralString, cast
+from threading import Lock
+from typing import TYPE_CHECKING, Any, LiteralString
 from uuid import UUID
 
 import psycopg
-from sqlalchemy import Connection, create_engine, text
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from stanchion.errors import StanchionError, Unavailable, Unstorable, from_sqlstate
+from stanchion.errors import StanchionError, Unavailable, Unprocessable, Unstorable, from_sqlstate
 from stanchion.runtime import failpoints
 
+from .pool import STATEMENT_TIMEOUT_MS, Driver, Pool, connect_options, pool_is_empty
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
 PHASES = ("before_commit", "mid_commit", "after_commit")
-STATEMENT_TIMEOUT_MS = 30_000
 
 TRANSACTIONS: dict[str, str] = {
     "submit": "a batch of tasks is accepted",
@@ -67,18 +69,41 @@ for _name, _meaning in TRANSACTIONS.items():
 
 # In one round trip. The login's second of patience with idle transactions is for those that hold locks: a reader holds
 # none, and on a machine that is short of time it must not lose its connection between two questions.
-_AS_TENANT = text(
-    "SELECT set_config('stanchion.tenant', :t, true), set_config('transaction_read_only', 'on', true),"
+_AS_TENANT = (
+    "SELECT set_config('stanchion.tenant', %(t)s, true), set_config('transaction_read_only', 'on', true),"
     " set_config('idle_in_transaction_session_timeout', '15s', true)"
 )
 
 
 def login_url(url: str, login: str, database: str | None = None) -> str:
     """`url` with another login, without its password (trust or peer authentication), and maybe another database."""
+    from sqlalchemy.engine import make_url
+
     parsed = make_url(url).set(username=login, password=None)
     if database is not None:
         parsed = parsed.set(database=database)
     return parsed.render_as_string(hide_password=False)
+
+
+def driver_url(url: str) -> str:
+    """`url` as the driver reads it: without SQLAlchemy's name for it; raises Unprocessable E-CONF-01."""
+    plain = re.sub(r"^(postgres|postgresql\+psycopg)://", "postgresql://", url)
+    if not plain.startswith("postgresql://"):
+        raise _unreadable()
+    try:
+        psycopg.conninfo.conninfo_to_dict(plain)
+    except psycopg.ProgrammingError as error:
+        raise _unreadable() from error
+    return plain
+
+
+def _unreadable() -> Unprocessable:
+    return Unprocessable(
+        "E-CONF-01",
+        "the address of the database can't be read",
+        why="it is no PostgreSQL URL",  # the driver's own words may hold the password
+        fix="postgresql://login@host:port/database, with special characters as %XX",
+    )
 
 
 def translated(error: psycopg.Error) -> StanchionError:
@@ -90,62 +115,52 @@ def translated(error: psycopg.Error) -> StanchionError:
 
 
 class Database:
-    """Pooled access under one login. Thread-safe; never keep a connection across user code."""
+    """Pooled access under one login. Thread-safe; never keep a connection across user code.
+
+    At most `pool_size + overflow` connections at once for calls, and as many for `tenant`.
+    """
 
     def __init__(
-        self, url: str, *, name: str, pool_size: int = 4, overflow: int = 4, wait_seconds: float = 10.0
+        self,
+        url: str,
+        *,
+        name: str,
+        pool_size: int = 4,
+        overflow: int = 4,
+        wait_seconds: float = 10.0,
+        statement_timeout_ms: int = STATEMENT_TIMEOUT_MS,
     ) -> None:
-        parsed = make_url(url)
-        if parsed.drivername in ("postgresql", "postgres"):
-            parsed = parsed.set(drivername="postgresql+psycopg")
+        self.url = driver_url(url)
         self.name = name
-        self.engine = create_engine(
-            parsed,
-            isolation_level="AUTOCOMMIT",
-            pool_size=pool_size,
-            max_overflow=overflow,
-            pool_timeout=wait_seconds,
-            pool_pre_ping=False,  # a dead connection shows at its first use, as Unavailable, and every caller retries
-            connect_args={
-                "application_name": f"stanchion {name}"[:60],
-                "connect_timeout": 5,
-                # a server that vanished without a word (a dead host, a dropped route) shows within half a minute
-                "tcp_user_timeout": 20_000,
-                "keepalives_idle": 10,
-                "keepalives_interval": 5,
-                "keepalives_count": 3,
-                "prepare_threshold": 1,
-                "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC",
-            },
-        )
+        self._size, self._overflow, self._wait_seconds = pool_size, overflow, wait_seconds
+        self._options = connect_options(name, statement_timeout_ms)
+        self._pool = Pool(self.url, self._options, pool_size, overflow, wait_seconds)
+        self._lock = Lock()
+        self._engine: Engine | None = None
+
+    @property
+    def taken(self) -> int:
+        """How many connections are in use for calls at this moment."""
+        return self._pool.taken
 
     @contextmanager
-    def connection(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    def connection(self) -> Iterator[Driver]:
         """A driver's connection in autocommit; raises Unavailable when there is none or it breaks."""
         try:
-            connection = self.engine.raw_connection()
-        except (DBAPIError, psycopg.Error) as error:
-            cause = error.orig if isinstance(error, DBAPIError) and isinstance(error.orig, psycopg.Error) else error
-            raise (
-                translated(cause) if isinstance(cause, psycopg.Error) else Unavailable("E-DB-01", str(cause))
-            ) from error
-        except PoolTimeout as error:
-            raise Unavailable(
-                "E-DB-10", "all connections of this process are in use", fix="raise the pool size, or ask less at once"
-            ) from error
-        driver = cast("psycopg.Connection[tuple[Any, ...]]", connection.driver_connection)
+            driver = self._pool.take()
+        except psycopg.Error as error:
+            raise translated(error) from error
         try:
             yield driver
         except psycopg.Error as error:
             meant = translated(error)
             if driver.closed or driver.broken or (error.sqlstate is None and isinstance(meant, Unavailable)):
-                connection.invalidate()
-                self.engine.dispose()  # the others of the pool died with the same server: let none of them fail a caller
+                self.close()  # the others died with the same server: let none of them fail a caller
             raise meant from error
         except UnicodeEncodeError as error:
             raise Unstorable("E-DB-11", f"a text holds {error.object[error.start : error.end]!a}") from error
         finally:
-            connection.close()
+            self._pool.give(driver)
 
     def call(self, transaction: str, sql: LiteralString, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement as one transaction, and return its rows."""
@@ -165,28 +180,50 @@ class Database:
     @contextmanager
     def tenant(self, tenant_id: UUID) -> Iterator[Connection]:
         """A read-only SQLAlchemy connection on which row-level security shows one tenant, for dynamic reads."""
+        from sqlalchemy.exc import DBAPIError
+        from sqlalchemy.exc import TimeoutError as PoolTimeout
+
         try:
-            # autocommit has no SET LOCAL: an explicit transaction carries the tenant, and ends with it
-            engine = self.engine.execution_options(isolation_level="READ COMMITTED")
-            with engine.connect() as scoped, scoped.begin():
-                scoped.execute(_AS_TENANT, {"t": str(tenant_id)})
+            with self.engine.connect() as scoped, scoped.begin():
+                scoped.exec_driver_sql(_AS_TENANT, {"t": str(tenant_id)})
                 yield scoped
         except DBAPIError as error:
             if isinstance(error.orig, psycopg.Error):
                 raise translated(error.orig) from error
             raise
         except PoolTimeout as error:
-            raise Unavailable(
-                "E-DB-10", "all connections of this process are in use", fix="raise the pool size, or ask less at once"
-            ) from error
+            raise pool_is_empty() from error
+
+    @property
+    def engine(self) -> Engine:
+        """SQLAlchemy's, for `tenant`, made at its first use: most processes only call functions, and start without it."""
+        with self._lock:
+            if self._engine is None:
+                self._engine = self._make_engine()
+            return self._engine
+
+    def _make_engine(self) -> Engine:
+        from sqlalchemy import create_engine
+        from sqlalchemy.engine import make_url
+
+        return create_engine(
+            make_url(self.url).set(drivername="postgresql+psycopg"),
+            pool_size=self._size,
+            max_overflow=self._overflow,
+            pool_timeout=self._wait_seconds,
+            pool_pre_ping=False,  # a dead connection shows at its first use, as Unavailable, and every caller retries
+            connect_args=self._options,
+        )
 
     def close(self) -> None:
-        """Close all connections."""
-        self.engine.dispose()
+        """Close all connections that nobody uses, and keep none of the others."""
+        self._pool.empty()
+        if self._engine is not None:
+            self._engine.dispose()
 
 
 def _call_in_phases(
-    connection: psycopg.Connection[tuple[Any, ...]], transaction: str, sql: LiteralString, parameters: Sequence[Any]
+    connection: Driver, transaction: str, sql: LiteralString, parameters: Sequence[Any]
 ) -> list[tuple[Any, ...]]:
     connection.execute("BEGIN")
     try:
@@ -209,7 +246,7 @@ def _call_in_phases(
     return rows
 
 
-def _await_commit(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+def _await_commit(connection: Driver) -> None:
     """Read the answer to a COMMIT: on a lost connection there is none, and a transaction that failed is told ROLLBACK."""
     confirmed = False
     while (result := connection.pgconn.get_result()) is not None:

@@ -1537,7 +1537,7 @@ CREATE FUNCTION compensated_of(p_run uuid) RETURNS jsonb LANGUAGE sql STABLE SET
   FROM operation o WHERE o.run_id = p_run AND o.state IN ('confirmed', 'compensated') AND o.compensates IS NULL HAVING count(*) > 0
 $$;
 
--- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker
+-- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker; a row `posted` tells that there is something for the relay
 -- transition: step leased|running -> succeeded; attempt -> succeeded
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
@@ -1556,6 +1556,8 @@ DECLARE
   v_late uuid[];
   v_choosers uuid[];
   v_timed uuid[];
+  v_others uuid[];
+  v_posted boolean;
   s step;
   v_x record;
 BEGIN
@@ -1595,18 +1597,19 @@ BEGIN
       SELECT array_agg(x.step_id) INTO v_mine FROM (
         SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_ready) AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
           AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants)) ORDER BY s.step_id LIMIT p_room) x;
-      PERFORM make_ready(ARRAY(SELECT u FROM unnest(v_ready) u WHERE u <> ALL (coalesce(v_mine, '{}'))));
+      v_others := ARRAY(SELECT u FROM unnest(v_ready) u WHERE u <> ALL (coalesce(v_mine, '{}')));
+      PERFORM make_ready(v_others);
     END IF;
   END IF;
-  PERFORM conclude(v_after);
+  v_posted := conclude(v_after) OR cardinality(v_others) > 0;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
     v_done := v_done || refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded');
   END IF;
-  RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
-    FROM unnest(v_done) d(id);
+  RETURN QUERY SELECT d.outcome, NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+    FROM (SELECT 'done', u FROM unnest(v_done) u UNION ALL SELECT 'posted', NULL WHERE v_posted) d(outcome, id);
   IF v_mine IS NOT NULL THEN
     RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, p_definitions, p_queues, v_mine, p_ttl_ms, p_room);
-    -- what the lease left out (its run was paused meanwhile) must still be found by others
+    -- what the lease left out (its run was paused meanwhile) must still be found by others; an offer of it may go a moment later
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
   END IF;
 END $$;
@@ -1669,11 +1672,11 @@ BEGIN
   RETURN true;
 END $$;
 
--- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, count down what is open and end the runs that have nothing open left
+-- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, count down what is open and end the runs that have nothing open left; tell whether that put anything into the outbox
 -- transition: run created|running -> cancelling|succeeded; task accepted|running -> completed
 -- fenced by: the caller
 -- locks: runs by id, then tasks by id: nothing else is locked after a run
-CREATE FUNCTION conclude(p_after aftermath[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION conclude(p_after aftermath[], OUT o_posted boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_ids uuid[];
@@ -1682,11 +1685,13 @@ DECLARE
   v_sequences bigint[];
   x record;
 BEGIN
+  o_posted := false;
   IF p_after IS NULL OR cardinality(p_after) = 0 THEN RETURN; END IF;
   SELECT array_agg(y.run_id), array_agg(y.n) INTO v_ids, v_n FROM (SELECT u.run_id, sum(u.settled)::int AS n FROM unnest(p_after) u GROUP BY u.run_id) y;
   PERFORM FROM run r WHERE r.run_id = ANY (v_ids) ORDER BY r.run_id FOR NO KEY UPDATE;
   v_now := clock();
   FOR x IN SELECT u.* FROM unnest(p_after) WITH ORDINALITY u(run_id, settled, reason, news, body, n) WHERE u.news IS NOT NULL OR u.reason IS NOT NULL ORDER BY u.n LOOP
+    o_posted := true;
     IF x.news IS NOT NULL THEN
       -- the run's row is locked, so its numbers follow the order of commits
       INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
@@ -1708,7 +1713,10 @@ BEGIN
     INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT u.tenant_id, u.run_id, 'RunSucceeded', u.version, v_now FROM u WHERE u.state = 'succeeded'
   )
   SELECT array_agg(u.task_id), array_agg(u.seq) INTO v_tasks, v_sequences FROM u WHERE u.state = 'succeeded';
-  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL, v_sequences); END IF;
+  IF v_tasks IS NOT NULL THEN
+    o_posted := true;
+    PERFORM end_tasks(v_tasks, 'completed', NULL, v_sequences);
+  END IF;
 END $$;
 
 -- purpose: bring one barrier's counts up to date
@@ -3339,7 +3347,7 @@ BEGIN
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
   SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', (array_agg(x.step_id))[1]::text, 'ExecuteSteps', (array_agg(x.run_id))[1]::text,
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
-  FROM (SELECT y.*, y.n / steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) AS chunk FROM (
+  FROM (SELECT y.*, y.n / max(CASE WHEN y.n = 0 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) END) OVER (PARTITION BY y.tenant_id, y.queue, y.workflow, y.workflow_version, y.node) AS chunk FROM (
     SELECT s.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node) AS of
     FROM s JOIN q ON q.queue = s.queue WHERE q.room WINDOW w AS (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node ORDER BY s.priority DESC, s.step_id)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
@@ -3592,7 +3600,7 @@ BEGIN
   INSERT INTO outbox (part, tenant_id, topic, key, type, body)
   SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', gen_random_uuid()::text, 'ExecuteSteps',
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
-  FROM (SELECT y.*, y.n / CASE WHEN y.offers <= 1 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) ELSE 1 END AS chunk FROM (
+  FROM (SELECT y.*, y.n / CASE WHEN y.offers <= 1 THEN max(CASE WHEN y.n = 0 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) END) OVER (PARTITION BY y.tenant_id, y.queue, y.workflow, y.workflow_version, y.node) ELSE 1 END AS chunk FROM (
     SELECT r.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node) AS of
     FROM ready r WHERE r.step_id = ANY (v_ids) WINDOW w AS (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
@@ -4245,7 +4253,7 @@ BEGIN
     IF p_apply THEN
       -- at nothing open the run ends, as after the last step: leave one to be counted down
       UPDATE run r SET open = greatest(v_open, 1), updated_at = v_now WHERE r.run_id = p_run;
-      IF v_open = 0 THEN PERFORM settle_runs(ARRAY[p_run]); END IF;
+      IF v_open = 0 THEN PERFORM conclude(ARRAY[ROW(p_run, 1, NULL, NULL, NULL)::aftermath]); END IF;
     END IF;
     RETURN QUERY SELECT 'run', p_run, format('it counts %s as open, %s are', x.open, v_open);
   END LOOP;
@@ -4836,14 +4844,6 @@ BEGIN
   PERFORM note_act(p_tenant, p_actor, 'person.role', p_name, jsonb_build_object('before', x.role, 'after', p_role, 'rights_before', x.rights, 'rights_after', p_rights));
   RETURN 'done';
 END $$;
-
--- purpose: count down what is open of each run, once for each time it is named
--- transition: those of conclude
--- fenced by: the caller
--- locks: runs by id, then tasks by id
-CREATE FUNCTION settle_runs(p_runs uuid[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  SELECT conclude(ARRAY(SELECT ROW(u, 1, NULL, NULL, NULL)::aftermath FROM unnest(p_runs) u))
-$$;
 
 -- purpose: the public key by which a Kafka command is verified
 -- transition: none

@@ -40,7 +40,8 @@ def main() -> int:
         endpoints = servers.start()
         sys.stdout.write(json.dumps(endpoints.as_dict()) + "\n")
         sys.stdout.flush()
-        stop.wait()
+        while not stop.wait(1.0):  # not for ever: a signal on the way into the wait is heard when it ends
+            pass
     except KeyboardInterrupt:
         return 0
     except EmbeddedError as error:

@@ -103,6 +103,9 @@ class Service:
     def run(self) -> int:
         """Run to the end; the exit code."""
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        # The interpreter itself writes to the pipe: a handler runs between two bytecodes, so that of a signal which comes
+        # on the way into `select` would run when that has ended.
+        wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         started: list[tuple[str, Part]] = []
         try:
             log.info("service.starting", parts=[name for name, _ in self.parts])
@@ -112,6 +115,7 @@ class Service:
                 self._drain(started)
             self._stop(started)
         finally:
+            signal.set_wakeup_fd(wakeup)
             for number, handler in before.items():
                 signal.signal(number, handler)
             self._close()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from stanchion.authority.artifacts import SWEPT, public, stored
+from stanchion.authority.artifact_flips import SWEPT, public, stored
 from stanchion.authority.held_artifacts import HeldArtifacts
 from stanchion.authority.leases import Lease, Leases
 from stanchion.contracts import ids, limits

@@ -265,20 +265,15 @@ def between(graph: Graph, target: str, current: str) -> list[str]:
     def row_before(name: str) -> list[str]:
         return [graph.node(p).scope[-1] if len(graph.node(p).scope) > len(scope) else p for p in graph.node(name).after]
 
-    leads: dict[str, bool] = {target: True}
-
-    def comes_from(name: str) -> bool:
-        if name not in leads:
-            leads[name] = False
-            leads[name] = any(comes_from(p) for p in row_before(name))
-        return leads[name]
-
-    comes_from(current)
+    leads = {target}
+    for node in graph.nodes:  # a step is defined after all that it comes after
+        if any(name in leads for name in row_before(node.name)):
+            leads.add(node.name)
     reached: set[str] = set()
     todo = [current]
     while todo:
         name = todo.pop()
-        if name in reached or not leads.get(name):
+        if name in reached or name not in leads:
             continue
         reached.add(name)
         if name != target:

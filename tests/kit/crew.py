@@ -43,8 +43,7 @@ class Crew:
         self.catalogue = Catalogue(workflows)
         reach = Reach(None, self.catalogue.definitions, self.catalogue.queues)
         self.leases = Leases(database, uuid4(), reach, ttl_ms, Objects(objects_url))
-        url = database.engine.url.render_as_string(hide_password=False)
-        children = ChildSettings(targets, url, objects_url, self.leases.worker_id)
+        children = ChildSettings(targets, database.url, objects_url, self.leases.worker_id)
         self.slots = Slots(4, Executor(self.leases, self.catalogue.graph), ProcessPool(children), lambda: None)
         offers = Offers(
             Consumer(KafkaSettings("127.0.0.1:1"), "none", ["none"]), self.catalogue.serves, lambda *_: None

@@ -253,7 +253,7 @@ class Worker:
     def settle(self, outcomes: Sequence[Any]) -> set[UUID]:
         """Hand in outcomes as the foreman does."""
         done = [o for o in outcomes if isinstance(o, Done)]
-        accepted = self.leases.complete(done, 0)[0] if done else set()
+        accepted = self.leases.complete(done, 0).accepted if done else set()
         for steer in (o for o in outcomes if isinstance(o, Steer)):
             if self.leases.steer(steer.done, steer.plan):
                 accepted.add(steer.done.lease.step_id)

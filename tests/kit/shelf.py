@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from kit.engine import Engine, Worker
-from stanchion.authority.artifacts import Artifacts, stored
+from stanchion.authority.artifact_flips import stored
+from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.held_artifacts import HeldArtifacts
 from stanchion.authority.leases import Lease
 from stanchion.authority.objects import Objects

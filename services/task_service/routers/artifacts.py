@@ -8,8 +8,8 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from stanchion.authority.artifacts import stored, verify
-from stanchion.authority.queries import Row
+from stanchion.authority.artifact_flips import stored, verify
+from stanchion.authority.rows import Row
 from stanchion.contracts import ids, limits
 from stanchion.contracts.artifacts import DEFAULT_MEDIA_TYPE, check_media_type, check_name
 from stanchion.errors import Unprocessable

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from stanchion.authority.audit import LANES, AuditFilter, Fault, Walk, heads_of, heads_text
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.contracts import limits
 from stanchion.contracts.envelope import parse_time
 from stanchion.errors import Unprocessable

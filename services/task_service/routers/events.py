@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from stanchion.authority.events import Cursor
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.authority.withholding import withheld_of
 from stanchion.contracts import ids
 from stanchion.runtime.clock import Deadline

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 
 from stanchion.authority.keys import Principal
 from stanchion.authority.maintenance import NOBODY, Redrive, Report
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.contracts import ids, limits, payload
 from stanchion.contracts.ids import new_id
 from stanchion.errors import Unprocessable

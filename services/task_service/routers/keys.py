@@ -10,7 +10,7 @@ from uuid import UUID
 from fastapi import APIRouter
 
 from stanchion.authority.keys import ROLES, Principal, scopes_of
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.contracts import ids, limits
 from stanchion.errors import Conflict, NotAllowed, Unprocessable
 

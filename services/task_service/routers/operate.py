@@ -7,7 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter
 
 from stanchion.authority.keys import Principal
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.contracts import ids
 
 from ..access import Caller, needs

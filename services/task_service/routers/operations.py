@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from stanchion.authority.operations import PAYLOADS
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.authority.withholding import withheld
 from stanchion.contracts import ids, limits
 from stanchion.state import OperationState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from stanchion.authority.people import handle_of
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.contracts import limits
 
 from ..access import Caller, needs

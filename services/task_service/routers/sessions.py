@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from stanchion.authority.keys import SCOPES, Principal
 from stanchion.authority.people import Opened, csrf_token_of, handle_of
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.contracts import ids, limits
 from stanchion.errors import NotAllowed, NotFound, Unprocessable
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from stanchion.authority.queries import BARRIER, Row
+from stanchion.authority.queries import BARRIER
+from stanchion.authority.rows import Row
 from stanchion.authority.withholding import withheld
 from stanchion.contracts import ids, limits
 from stanchion.state.step import StepState

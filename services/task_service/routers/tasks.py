@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
-from stanchion.authority.queries import Row, TaskFilter
+from stanchion.authority.queries import TaskFilter
+from stanchion.authority.rows import Row
 from stanchion.authority.submission import Answer
 from stanchion.authority.withholding import withheld
 from stanchion.contracts import ids, limits

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from stanchion.authority.queries import Row
+from stanchion.authority.rows import Row
 from stanchion.contracts import ids, limits
 from stanchion.runtime.outside import check_url
 

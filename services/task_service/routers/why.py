@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from stanchion.authority.keys import Principal
-from stanchion.authority.queries import BARRIER, Row
+from stanchion.authority.queries import BARRIER
+from stanchion.authority.rows import Row
 from stanchion.authority.why import Why
 from stanchion.authority.why_codes import WHY, Reason
 from stanchion.authority.withholding import reason_details, reason_text

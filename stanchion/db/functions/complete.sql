@@ -1,4 +1,4 @@
--- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker
+-- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker; a row `posted` tells that there is something for the relay
 -- transition: step leased|running -> succeeded; attempt -> succeeded
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
@@ -17,6 +17,8 @@ DECLARE
   v_late uuid[];
   v_choosers uuid[];
   v_timed uuid[];
+  v_others uuid[];
+  v_posted boolean;
   s step;
   v_x record;
 BEGIN
@@ -56,18 +58,19 @@ BEGIN
       SELECT array_agg(x.step_id) INTO v_mine FROM (
         SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_ready) AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
           AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants)) ORDER BY s.step_id LIMIT p_room) x;
-      PERFORM make_ready(ARRAY(SELECT u FROM unnest(v_ready) u WHERE u <> ALL (coalesce(v_mine, '{}'))));
+      v_others := ARRAY(SELECT u FROM unnest(v_ready) u WHERE u <> ALL (coalesce(v_mine, '{}')));
+      PERFORM make_ready(v_others);
     END IF;
   END IF;
-  PERFORM conclude(v_after);
+  v_posted := conclude(v_after) OR cardinality(v_others) > 0;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
     v_done := v_done || refuse(p_worker, p_steps, p_fences, v_done, 'complete', 'succeeded');
   END IF;
-  RETURN QUERY SELECT 'done', NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
-    FROM unnest(v_done) d(id);
+  RETURN QUERY SELECT d.outcome, NULL::uuid, NULL::uuid, NULL::uuid, d.id, NULL::bigint, NULL, NULL::int, NULL, NULL::uuid, NULL::int, NULL::int, NULL::int, NULL::int, NULL::boolean, NULL::bigint, NULL::bigint, NULL::jsonb, NULL::bytea, NULL::uuid[], NULL::jsonb
+    FROM (SELECT 'done', u FROM unnest(v_done) u UNION ALL SELECT 'posted', NULL WHERE v_posted) d(outcome, id);
   IF v_mine IS NOT NULL THEN
     RETURN QUERY SELECT * FROM lease(p_worker, p_tenants, p_definitions, p_queues, v_mine, p_ttl_ms, p_room);
-    -- what the lease left out (its run was paused meanwhile) must still be found by others
+    -- what the lease left out (its run was paused meanwhile) must still be found by others; an offer of it may go a moment later
     PERFORM make_ready(ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (v_mine) AND s.state = 'ready'));
   END IF;
 END $$;

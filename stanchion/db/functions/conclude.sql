@@ -1,8 +1,8 @@
--- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, count down what is open and end the runs that have nothing open left
+-- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, count down what is open and end the runs that have nothing open left; tell whether that put anything into the outbox
 -- transition: run created|running -> cancelling|succeeded; task accepted|running -> completed
 -- fenced by: the caller
 -- locks: runs by id, then tasks by id: nothing else is locked after a run
-CREATE FUNCTION conclude(p_after aftermath[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION conclude(p_after aftermath[], OUT o_posted boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_ids uuid[];
@@ -11,11 +11,13 @@ DECLARE
   v_sequences bigint[];
   x record;
 BEGIN
+  o_posted := false;
   IF p_after IS NULL OR cardinality(p_after) = 0 THEN RETURN; END IF;
   SELECT array_agg(y.run_id), array_agg(y.n) INTO v_ids, v_n FROM (SELECT u.run_id, sum(u.settled)::int AS n FROM unnest(p_after) u GROUP BY u.run_id) y;
   PERFORM FROM run r WHERE r.run_id = ANY (v_ids) ORDER BY r.run_id FOR NO KEY UPDATE;
   v_now := clock();
   FOR x IN SELECT u.* FROM unnest(p_after) WITH ORDINALITY u(run_id, settled, reason, news, body, n) WHERE u.news IS NOT NULL OR u.reason IS NOT NULL ORDER BY u.n LOOP
+    o_posted := true;
     IF x.news IS NOT NULL THEN
       -- the run's row is locked, so its numbers follow the order of commits
       INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
@@ -37,5 +39,8 @@ BEGIN
     INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT u.tenant_id, u.run_id, 'RunSucceeded', u.version, v_now FROM u WHERE u.state = 'succeeded'
   )
   SELECT array_agg(u.task_id), array_agg(u.seq) INTO v_tasks, v_sequences FROM u WHERE u.state = 'succeeded';
-  IF v_tasks IS NOT NULL THEN PERFORM end_tasks(v_tasks, 'completed', NULL, v_sequences); END IF;
+  IF v_tasks IS NOT NULL THEN
+    o_posted := true;
+    PERFORM end_tasks(v_tasks, 'completed', NULL, v_sequences);
+  END IF;
 END $$;

@@ -27,7 +27,7 @@ BEGIN
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
   SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', (array_agg(x.step_id))[1]::text, 'ExecuteSteps', (array_agg(x.run_id))[1]::text,
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
-  FROM (SELECT y.*, y.n / steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) AS chunk FROM (
+  FROM (SELECT y.*, y.n / max(CASE WHEN y.n = 0 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) END) OVER (PARTITION BY y.tenant_id, y.queue, y.workflow, y.workflow_version, y.node) AS chunk FROM (
     SELECT s.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node) AS of
     FROM s JOIN q ON q.queue = s.queue WHERE q.room WINDOW w AS (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node ORDER BY s.priority DESC, s.step_id)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;

@@ -46,7 +46,7 @@ BEGIN
   INSERT INTO outbox (part, tenant_id, topic, key, type, body)
   SELECT outbox_partition_of((array_agg(x.step_id))[1]), x.tenant_id, 'stanchion.workers.' || x.queue || '.commands.v1', gen_random_uuid()::text, 'ExecuteSteps',
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
-  FROM (SELECT y.*, y.n / CASE WHEN y.offers <= 1 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) ELSE 1 END AS chunk FROM (
+  FROM (SELECT y.*, y.n / CASE WHEN y.offers <= 1 THEN max(CASE WHEN y.n = 0 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) END) OVER (PARTITION BY y.tenant_id, y.queue, y.workflow, y.workflow_version, y.node) ELSE 1 END AS chunk FROM (
     SELECT r.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node) AS of
     FROM ready r WHERE r.step_id = ANY (v_ids) WINDOW w AS (PARTITION BY r.tenant_id, r.queue, r.workflow, r.workflow_version, r.node ORDER BY r.priority DESC, r.since)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;

@@ -46,7 +46,7 @@ BEGIN
     IF p_apply THEN
       -- at nothing open the run ends, as after the last step: leave one to be counted down
       UPDATE run r SET open = greatest(v_open, 1), updated_at = v_now WHERE r.run_id = p_run;
-      IF v_open = 0 THEN PERFORM settle_runs(ARRAY[p_run]); END IF;
+      IF v_open = 0 THEN PERFORM conclude(ARRAY[ROW(p_run, 1, NULL, NULL, NULL)::aftermath]); END IF;
     END IF;
     RETURN QUERY SELECT 'run', p_run, format('it counts %s as open, %s are', x.open, v_open);
   END LOOP;

@@ -151,14 +151,12 @@ class TestSteps:
 
     def test_the_database_is_cut_off_between_put_and_flip(self, engine: Engine, objects: Objects) -> None:
         """The attempt waits, and the version becomes visible when the database is back: no attempt is spent."""
-        url = make_url(engine.worker_database.engine.url)
+        url = make_url(engine.worker_database.url)
         assert url.host is not None
         assert url.port is not None
         with TcpProxy((url.host, url.port)) as line:
             reached = Database(
-                engine.worker_database.engine.url.set(host="127.0.0.1", port=line.port).render_as_string(
-                    hide_password=False
-                ),
+                url.set(host="127.0.0.1", port=line.port).render_as_string(hide_password=False),
                 name="cut off",
             )
 

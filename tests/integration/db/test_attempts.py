@@ -9,6 +9,7 @@ from kit.engine import Engine, Worker
 from kit.flows import single
 
 from stanchion.authority.leases import Done, Lease
+from stanchion.workflow import Ctx, Workflow
 
 
 def lose(engine: Engine, worker: Worker) -> Lease:
@@ -230,7 +231,7 @@ def test_a_stale_member_of_a_batch_harms_only_itself(engine: Engine) -> None:
 
 def test_what_became_ready_goes_to_the_worker_that_is_there(engine: Engine) -> None:
     """complete() grants the next step at once, at most as many as there is room for, and only what the worker serves."""
-    from stanchion.workflow import Ctx, Workflow
+    from stanchion.workflow import Workflow
 
     wf = Workflow("next")
 
@@ -253,10 +254,38 @@ def test_what_became_ready_goes_to_the_worker_that_is_there(engine: Engine) -> N
     engine.submit(wf)
     worker = engine.worker()
     (lease,) = worker.take()
-    _, granted = worker.leases.complete([Done(lease, 5)], 1)
+    _, granted, _ = worker.leases.complete([Done(lease, 5)], 1)
     assert [(g.node in ("two", "three"), g.inputs, g.started) for g in granted] == [(True, [{"b": 5, "h": None}], True)]
     assert len(worker.ready("two", "three")) == 1
     assert len(worker.ready("four")) == 1
+
+
+def test_the_relay_is_called_when_there_is_something_for_it(engine: Engine) -> None:
+    """`posted` says whether a completion put anything into the outbox: what goes straight to the same worker does not."""
+    wf = Workflow("posting")
+
+    @wf.step()
+    def one(ctx: Ctx) -> int:
+        return 1
+
+    @wf.step(after=one)
+    def two(ctx: Ctx, n: int) -> int:
+        return n
+
+    @wf.step(after=two)
+    def three(ctx: Ctx, n: int) -> int:
+        return n
+
+    engine.submit(wf)
+    worker = engine.worker()
+    leases = worker.take()
+    told = []
+    for room in (1, 0, 1):  # to this worker, for anybody, the end of the run
+        before = engine.one("SELECT count(*) FROM stanchion.outbox")[0]
+        completed = worker.leases.complete([Done(lease, 1) for lease in leases], room)
+        told.append((completed.posted, engine.one("SELECT count(*) FROM stanchion.outbox")[0] > before))
+        leases = completed.granted or worker.take()
+    assert told == [(False, False), (True, True), (True, True)]
 
 
 def test_a_step_with_a_longer_lease_keeps_it_longer(engine: Engine) -> None:

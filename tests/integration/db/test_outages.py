@@ -24,7 +24,7 @@ from stanchion.workflow import Ctx, Results, Workflow
 @pytest.fixture
 def line(engine: Engine) -> Iterator[TcpProxy]:
     """What the worker reaches the database through."""
-    url = make_url(engine.worker_database.engine.url)
+    url = make_url(engine.worker_database.url)
     assert url.host is not None
     assert url.port is not None
     with TcpProxy((url.host, url.port)) as proxy:
@@ -34,7 +34,7 @@ def line(engine: Engine) -> Iterator[TcpProxy]:
 @pytest.fixture
 def reached(engine: Engine, line: TcpProxy) -> Iterator[Database]:
     """The database as the worker reaches it."""
-    url = engine.worker_database.engine.url.set(host="127.0.0.1", port=line.port)
+    url = make_url(engine.worker_database.url).set(host="127.0.0.1", port=line.port)
     database = Database(url.render_as_string(hide_password=False), name="cut off")
     yield database
     database.close()

@@ -15,7 +15,7 @@ from kit.flows import fan, nested, single
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.intake import Asked, Intake
 from stanchion.authority.outbox import Outbox
-from stanchion.authority.queries import missing
+from stanchion.authority.rows import missing
 from stanchion.contracts import limits
 from stanchion.contracts.commands import COMMANDS, CancelTask
 from stanchion.contracts.envelope import Envelope

@@ -101,7 +101,7 @@ def complete(session: Connection, worker: UUID, steps: list[UUID], fences: list[
         "SELECT outcome FROM stanchion.complete(%s, %s, %s, %s, %s, NULL, ARRAY['x@1'], ARRAY['default'], 0, 60000)",
         (worker, steps, fences, [Jsonb("r")] * len(steps), [None] * len(steps)),
     ).fetchall()
-    assert len(rows) == len(steps)
+    assert rows.count(("done",)) == len(steps)
 
 
 def test_a_child_costs_the_same_among_1000_and_among_20000(never_analysed: Engine, session: Connection) -> None:
@@ -146,7 +146,7 @@ def test_four_workers_over_one_join_of_20000(never_analysed: Engine) -> None:
             if not batch:
                 return done
             leases = workers[number].leases.lease(batch, len(batch))
-            accepted, _ = workers[number].leases.complete([Done(x, "r") for x in leases], 0)
+            accepted = workers[number].leases.complete([Done(x, "r") for x in leases], 0).accepted
             done += len(accepted)
 
     answers = race(1, *[lambda _, n=n: work(n) for n in range(4)])

@@ -122,7 +122,7 @@ class TestLogins:
             (WORKER, "reap(1)"),
             (WORKER, "expand(gen_random_uuid(), 0, NULL, NULL, NULL, NULL, 0, 0)"),
             (WORKER, "release_barrier(NULL::stanchion.barrier)"),
-            (WORKER, "settle_runs(NULL)"),
+            (WORKER, "conclude(NULL)"),
             (WORKER, "relay_tick(gen_random_uuid(), 'x', 1000)"),
             (WORKER, "create_key(gen_random_uuid(), 'x', '\\x00', '{}', NULL, 'x')"),
             (RELAY, "lease(gen_random_uuid(), NULL, '{}', '{}', '{}', 1000, 1)"),

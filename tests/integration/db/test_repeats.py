@@ -15,7 +15,8 @@ from stanchion import Ctx, Workflow
 from stanchion.authority.intake import Asked, Intake, Repetition
 from stanchion.authority.keys import Principal
 from stanchion.authority.operations import Operations
-from stanchion.authority.queries import Queries, missing
+from stanchion.authority.queries import Queries
+from stanchion.authority.rows import missing
 from stanchion.authority.submission import Answer, Request, Submission
 from stanchion.authority.tasks import Tasks, too_late
 from stanchion.authority.workflows import Workflows

@@ -187,7 +187,7 @@ class TestPause:
         worker = engine.worker()
         (lease,) = worker.take()
         engine.pause(task)
-        accepted, granted = worker.leases.complete([Done(lease, 1)], 10)
+        accepted, granted, _ = worker.leases.complete([Done(lease, 1)], 10)
         assert (accepted, granted) == ({lease.step_id}, [])
         assert len(worker.ready("two")) == 1
         engine.pause(task, False)

@@ -220,7 +220,7 @@ class TestBounds:
         for width in (60, 1_500):
             task, worker = fanned(engine, width)
             worker.finish_all(lease(worker, steps_of(engine, task)[:55]), "x")
-            database = Database(engine.orchestrator.engine.url.render_as_string(hide_password=False), name="count")
+            database = Database(engine.orchestrator.url, name="count")
             queries = PageQueries(database)
             queries.task(engine.tenant, task.task_id, Wanted())
             event.listen(database.engine, "before_cursor_execute", lambda *a: statements.append(a[2]))

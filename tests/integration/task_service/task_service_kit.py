@@ -147,7 +147,7 @@ class Hand:
         """Hand in results."""
         if not leases:
             return
-        done, more = self.leases.complete([Done(lease, result(lease)) for lease in leases], 0)
+        done, more, _ = self.leases.complete([Done(lease, result(lease)) for lease in leases], 0)
         assert len(done) == len(leases)
         assert not more
 

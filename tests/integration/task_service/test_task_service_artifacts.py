@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import http.client
 import io
@@ -118,6 +119,13 @@ class TestUploading:
         assert api._checked(api.http.post(path, content=b"this"), 422)["code"] == "E-OBJ-02"
         assert api.get(f"/v1/tasks/{task}/artifacts")["items"] == []
 
+    def test_encoded_content_is_refused(self, api: Api, task: str) -> None:
+        """What is kept is what was sent, and whoever reads it could not know that it has to be decoded."""
+        headers = {"content-encoding": "gzip"}
+        answer = api.http.post(f"/v1/tasks/{task}/artifacts?name=x", content=gzip.compress(b"x"), headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (415, "E-HTTP-04")
+        assert api.get(f"/v1/tasks/{task}/artifacts")["items"] == []
+
     def test_a_sender_that_leaves_in_the_middle_leaves_nothing(
         self, api: Api, task: str, url: str, look: psycopg.Connection[Any], eventually: Callable[..., Any]
     ) -> None:
@@ -193,7 +201,7 @@ class TestDownloading:
         response = api.http.get(path, headers={"range": asked})
         assert response.status_code == status
         if status == 416:
-            assert response.json()["code"] == "E-HTTP-04"
+            assert response.json()["code"] == "E-HTTP-05"
             return
         assert response.content == got
         head = api.http.head(path, headers={"range": asked})

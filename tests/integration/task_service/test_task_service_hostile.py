@@ -223,6 +223,7 @@ class TestExhaustion:
                 assert answer.headers["retry-after"] == "1"
                 assert answer.json()["code"] in ("E-DB-10", "E-BUSY-01")
         assert there.post("/v1/tasks", body, 201)
+        assert database.taken == 0
         assert database.engine.pool.checkedout() == 0  # type: ignore[attr-defined] # QueuePool has it
         there.close()
 

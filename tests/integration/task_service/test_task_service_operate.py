@@ -145,7 +145,10 @@ class TestRetry:
         hand.complete(hand.lease_of(made), lambda lease: "read")
         hand.leases.fail([Failure(lease, {"what": "x"}, True, 0) for lease in hand.lease_of(made)])
         hand.sweep()
-        assert api.get(path)["state"] == "failed"
+        failed = api.get(path)
+        assert failed["state"] == "failed"
+        steps = {step["node"]: step["step_id"] for step in api.get(f"{path}/steps")["items"]}
+        assert failed["reason"]["step"] == steps["second"]  # in the form that every other call takes
         retried = api.post(f"{path}/retry", {"reason": "fixed"}, 201)
         assert retried["kept"] == ["first"]
         task = api.get(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -217,6 +218,13 @@ class TestHostileBodies:
         assert task["input"] is None
         assert task["input_is_large"]
         assert api.get(f"/v1/tasks/{made['task_id']}/input")["input"] == {"topic": text}
+
+    def test_an_encoded_body_is_refused_as_such(self, api: Api) -> None:
+        """415: unpacked it could be of any size, and as it stands it would be told to be no JSON."""
+        answer = api.http.post("/v1/tasks", content=gzip.compress(b"{}"), headers={"content-encoding": "gzip"})
+        assert (answer.status_code, answer.json()["code"]) == (415, "E-HTTP-04")
+        body = b'{"workflow": "pair", "input": {"topic": "t"}}'
+        assert api.http.post("/v1/tasks", content=body, headers={"content-encoding": "Identity"}).status_code == 201
 
     def test_what_is_too_large_is_refused(self, api: Api) -> None:
         """413 with the limit, for the whole body and for one value."""

@@ -175,6 +175,14 @@ sys.exit(service.run())
 """
 
 
+SENDER = """
+import os, signal, sys
+while wait := os.read(0, 1):
+    for _ in range(wait[0] * 40): pass
+    os.kill(int(sys.argv[1]), signal.SIGTERM)
+"""
+
+
 class Process:
     def __init__(self, *, busy: bool, drain: float, hang: bool = False) -> None:
         code = f"BUSY = {busy}\nDRAIN = {drain}\nHANG = {hang}\n{CHILD}"
@@ -199,6 +207,24 @@ class Process:
 
 
 class TestSignals:
+    def test_one_is_heard_whenever_it_comes(self) -> None:
+        """Also between the last look at what has come and the wait for more: 3,000 tries around that moment."""
+        sender = subprocess.Popen([sys.executable, "-c", SENDER, str(os.getpid())], stdin=subprocess.PIPE, bufsize=0)
+        assert sender.stdin is not None
+        unheard = 0
+        with sender:
+            for number in range(3_000):
+                part = Part("one", [])
+                made = service(part)
+                part.after_start = lambda number=number: sender.stdin.write(bytes([number % 100]))  # type: ignore[misc,union-attr]
+                rescue = threading.Timer(5.0, made.request_stop)
+                rescue.start()
+                assert made.run() == 0
+                unheard += not rescue.is_alive()
+                rescue.cancel()
+                rescue.join()
+        assert unheard == 0
+
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_one_ends_an_idle_process_with_0(self, number: signal.Signals) -> None:
         """Stopping on request is no failure."""

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from stanchion.workflow import Ctx, Results, Workflow, planner
+from stanchion.workflow import Again, Ctx, Results, Workflow, planner
 from stanchion.workflow.planner import FanOut, Place, Plan
 
 
@@ -114,3 +114,28 @@ def test_a_step_whose_source_is_not_there_is_not_planned() -> None:
     around = UUID(int=7)
     plan_ = planner.plan_branch(graph, fan, 0, "a", {}, {"first": around})
     assert plan_.steps[1]["sources"] == [str(plan_.ids["s0"]), str(around)]
+
+
+def test_a_round_over_a_chain_as_long_as_is_allowed() -> None:
+    """Longer than Python's stack: the steps of a further round are all between its two ends, and no others."""
+    wf = Workflow("rounds")
+
+    @wf.step()
+    def aside(ctx: Ctx) -> int: ...
+
+    @wf.step()
+    def begin(ctx: Ctx, count: int) -> int: ...
+
+    last: Any = begin
+    for n in range(1_500):
+
+        def follow(ctx: Ctx, count: int) -> int: ...
+
+        follow.__name__ = f"s{n}"
+        last = wf.step(after=last)(follow)
+
+    @wf.step(after=(last, aside), again=begin)
+    def judge(ctx: Ctx, count: int, side: int) -> int | Again: ...
+
+    assert planner.between(wf.graph(), "begin", "judge") == ["begin", *(f"s{n}" for n in range(1_500)), "judge"]
+    assert planner.between(wf.graph(), "s1499", "judge") == ["s1499", "judge"]
