@@ -82,9 +82,14 @@ class Executor:
     def raised(self, attempt: Attempt, error: BaseException) -> Failure:
         """The outcome of user code that raised."""
         if isinstance(error, RaisedElsewhere):
-            return Failure(attempt.lease, error.described, error.final, delay_ms(attempt.node, attempt.lease.number))
-        final = not attempt.step.retryable(error)
-        return Failure(attempt.lease, described(error), final, delay_ms(attempt.node, attempt.lease.number))
+            return self._raised(attempt, error.described, error.final)
+        return self._raised(attempt, described(error), not attempt.step.retryable(error))
+
+    @staticmethod
+    def _raised(attempt: Attempt, shown: dict[str, Any], final: bool) -> Failure:
+        # a host that asks to be left alone gets that on top of the step's own delay: its attempts must not be used up before
+        asked_ms = round(shown.get("wait_seconds", 0.0) * 1000)
+        return Failure(attempt.lease, shown, final, delay_ms(attempt.node, attempt.lease.number) + asked_ms)
 
     def timed_out(self, attempt: Attempt) -> Failure:
         """The outcome of user code that took longer than its timeout."""
@@ -244,7 +249,9 @@ def described(error: BaseException) -> dict[str, Any]:
 def _described(error: BaseException) -> dict[str, Any]:
     if isinstance(error, StanchionError):
         found = {"code": error.code, "what": error.what, "where": error.where, "why": error.why, "fix": error.fix}
-        return {key: clean(str(value)) for key, value in found.items() if value is not None}
+        shown: dict[str, Any] = {key: clean(str(value)) for key, value in found.items() if value is not None}
+        wait_seconds = error.details.get("wait_seconds")
+        return shown | ({"wait_seconds": wait_seconds} if isinstance(wait_seconds, float) and wait_seconds > 0 else {})
     try:
         text = str(error)
     except BaseException as second:  # noqa: BLE001 - an error whose text raises is still an error to be told

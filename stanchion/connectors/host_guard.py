@@ -15,7 +15,7 @@ from typing import Any, Final
 from stanchion.runtime.clock import monotonic
 from stanchion.workflow.operation import NotSent
 
-__all__ = ["HostGuard"]
+__all__ = ["HostGuard", "wait_of"]
 
 PREFIX: Final = "stanchion.host."
 AWAY_SECONDS: Final = 5.0
@@ -78,7 +78,8 @@ class HostGuard:
         if wait is None:
             wait = self._own.take(self.rate, self.burst)
         if wait:
-            raise NotSent(f"{self.name} is spared for {int(wait) / 1000:g} s: it is down, or takes no more")
+            what = f"{self.name} is spared for {int(wait) / 1000:g} s: it is down, or takes no more"
+            raise NotSent(what, wait_seconds=wait / 1000)
 
     def failed(self) -> None:
         """A request did not get an answer."""
@@ -86,9 +87,9 @@ class HostGuard:
 
     def answered(self, status: int, retry_after: str | None = None) -> None:
         """The host answered, so it is there; what it asks for is done."""
-        seconds = _seconds(retry_after)
+        seconds = wait_of(retry_after)
         if status in (429, 503) and seconds:
-            self._shut(min(seconds, 3_600.0), counted=False)
+            self._shut(seconds, counted=False)
         elif status >= 500:
             self._shut(self.shut_seconds, counted=True)
         elif self._own.failures:
@@ -157,8 +158,9 @@ class _Own:
                 self.failures = 0
 
 
-def _seconds(retry_after: str | None) -> float | None:
-    found = None
+def wait_of(retry_after: str | None) -> float:
+    """The seconds that a Retry-After asks for, an hour at most; 0 without one, and for what is no number."""
+    found = 0.0
     with suppress(TypeError, ValueError):
         found = float(retry_after or "")
-    return found if found is not None and found > 0 else None
+    return min(found, 3_600.0) if found > 0 else 0.0

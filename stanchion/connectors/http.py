@@ -24,7 +24,7 @@ from stanchion.errors import StanchionError, Unavailable
 from stanchion.workflow.durations import Duration
 from stanchion.workflow.operation import AnyOperation, Call, NotSent, Operation, Reach, Refused
 
-from .host_guard import HostGuard
+from .host_guard import HostGuard, wait_of
 
 __all__ = ["Http", "HttpReceipt"]
 
@@ -159,7 +159,7 @@ class Http:
             return _receipt(answer)
         what = f"{answer.request} says {answer.status}: {answer.text[:200]}"
         if answer.status in self.not_done:
-            raise NotSent(what)
+            raise NotSent(what, wait_seconds=wait_of(answer.headers.get("retry-after")))
         if 400 <= answer.status < 500 and answer.status not in UNDECIDED:
             raise Refused(what)
         raise Unavailable("E-OP-10", what)

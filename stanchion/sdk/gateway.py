@@ -187,6 +187,7 @@ class Gateway:
                 "E-OP-09",
                 f"{operation.kind} was not done: {clean(str(error)) or 'it was not sent'}",
                 fix="nothing: the step is tried again, with the same key",
+                wait_seconds=error.wait_seconds,
             ) from error
         except Refused as error:
             await self._settle(operation_id, "refused", error=_told(error.code, error))

@@ -39,7 +39,12 @@ class NotSent(Exception):  # noqa: N818 - what `do` found out, not a fault of it
     """Raised by `do`: it is certain that nothing was done, and sending it again later may help.
 
     Only for what can't have been executed: the connection was refused, the other side said so before it began.
+    `wait_seconds` is how long it asked to be left alone: the step is not tried again before that.
     """
+
+    def __init__(self, *what: object, wait_seconds: float = 0.0) -> None:
+        super().__init__(*what)
+        self.wait_seconds = wait_seconds
 
 
 class Refused(Rejected):

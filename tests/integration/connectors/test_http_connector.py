@@ -200,6 +200,26 @@ class TestGuard:
             guard.enter()
 
 
+def test_a_host_that_asks_for_time_gets_it(engine: Engine, press: Press, channel: str) -> None:
+    """The step is tried again after what Retry-After says, so that its attempts are not used up before."""
+    press.fault("rate_limit", times=1, channel=channel, seconds=30)
+    publish = publishing(press)
+    wf = Workflow("asked", operations=[publish])
+
+    @wf.step(retries=3, retry_delay="10ms", retry_cap="20ms")
+    def send(ctx: Ctx) -> int:
+        ctx.op(publish, page(channel), key="page").wait()
+        return 1
+
+    engine.submit(wf)
+    with crew(engine) as worker:
+        worker.work(lambda: engine.one("SELECT count(*) FROM stanchion.timer WHERE kind = 'retry'")[0] == 1, 30)
+    (due,) = engine.one(
+        "SELECT extract(epoch FROM due_at - stanchion.clock()) FROM stanchion.timer WHERE kind = 'retry'"
+    )
+    assert 20 < due <= 31
+
+
 def test_many_publications_with_random_faults(engine: Engine, press: Press, channel: str) -> None:
     """Lost answers, errors after the work, late landings, refusals, in any mixture: the press does each work once."""
     publish = publishing(press, timeout="1s")
