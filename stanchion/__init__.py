@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     from stanchion.sdk.client import Client as Client
     from stanchion.sdk.context import Ctx as Ctx
     from stanchion.sdk.kafka_client import KafkaClient as KafkaClient
+    from stanchion.workflow.artifact import Artifact as Artifact
     from stanchion.workflow.definition import Workflow as Workflow
     from stanchion.workflow.joins import All as All
     from stanchion.workflow.joins import AtLeast as AtLeast
     from stanchion.workflow.joins import First as First
+    from stanchion.workflow.operation import Call as Call
+    from stanchion.workflow.operation import Effect as Effect
+    from stanchion.workflow.operation import NotSent as NotSent
+    from stanchion.workflow.operation import Operation as Operation
+    from stanchion.workflow.operation import Refused as Refused
     from stanchion.workflow.outcomes import Again as Again
     from stanchion.workflow.outcomes import Go as Go
     from stanchion.workflow.outcomes import Retry as Retry
@@ -33,8 +39,14 @@ if TYPE_CHECKING:
     from stanchion.workflow.results import Results as Results
 
 _HOMES = {
+    "Refused": "stanchion.workflow.operation",
+    "Operation": "stanchion.workflow.operation",
+    "NotSent": "stanchion.workflow.operation",
+    "Effect": "stanchion.workflow.operation",
+    "Call": "stanchion.workflow.operation",
     "Again": "stanchion.workflow.outcomes",
     "All": "stanchion.workflow.joins",
+    "Artifact": "stanchion.workflow.artifact",
     "AsyncClient": "stanchion.sdk.async_client",
     "AtLeast": "stanchion.workflow.joins",
     "Client": "stanchion.sdk.client",
@@ -54,14 +66,20 @@ _HOMES = {
 __all__ = [
     "Again",
     "All",
+    "Artifact",
     "AsyncClient",
     "AtLeast",
+    "Call",
     "Client",
     "Ctx",
+    "Effect",
     "FailedChild",
     "First",
     "Go",
     "KafkaClient",
+    "NotSent",
+    "Operation",
+    "Refused",
     "Rejected",
     "Results",
     "Retry",

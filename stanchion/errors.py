@@ -219,6 +219,22 @@ class LeaseLost(BaseException):
         return f"E-LEASE-01 the lease on {self.step} is lost{held}" + (f": {self.why}" if self.why else "")
 
 
+class InDoubt(BaseException):
+    """Raised inside user code when nobody knows whether an operation was done: the step waits until it is known.
+
+    A BaseException, so that no `except Exception` takes it for a failure. `delay_ms` is when to ask next, None when only
+    a person can tell.
+    """
+
+    def __init__(self, error: dict[str, Any], delay_ms: int | None) -> None:
+        super().__init__(error, delay_ms)
+        self.error = error
+        self.delay_ms = delay_ms
+
+    def __str__(self) -> str:
+        return f"{self.error.get('code')} {self.error.get('what')}"
+
+
 def _rebuild_lost(step: str, fence: int | None, why: str | None) -> LeaseLost:
     return LeaseLost(step, fence=fence, why=why)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # No test depends on how long something takes: a busy machine must not turn an example into a failure.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("patient")
+pytest.register_assert_rewrite("kit.stores")
 
 ROOT = Path(__file__).parent
 MARKED_FOLDERS = ("unit", "state", "integration", "fault", "e2e")

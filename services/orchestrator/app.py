@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from threading import Event
 
 from stanchion.authority.keys import Keys
+from stanchion.authority.objects import Objects
+from stanchion.authority.people import People
 from stanchion.authority.planning import Planning
 from stanchion.authority.upkeep import Upkeep
+from stanchion.authority.webhooks import Masters, Webhooks
 from stanchion.authority.workflows import Workflows
 from stanchion.bus.consumer import Consumer
 from stanchion.contracts.topics import ORCHESTRATOR_COMMANDS
@@ -29,6 +32,7 @@ from .pages import Pages
 from .run_planner import RunPlanner
 from .run_sweeper import RunSweeper
 from .settings import OrchestratorSettings
+from .webhook_courier import WebhookCourier
 
 ASLEEP_SECONDS = 30.0
 """How long a loop sleeps when nobody wakes it: the lookout does, within half a second."""
@@ -43,7 +47,7 @@ def build(argv: Sequence[str]) -> Service:
     failpoints.configure(settings.profile)
     database = Database(settings.database_url.get_secret_value(), name="orchestrator", pool_size=4)
     upkeep = Upkeep(database)
-    planning = Planning(database, Workflows(database))
+    planning = Planning(database, Workflows(database), Objects(settings.objects_url))
     hints = Hints(settings.redis_url.get_secret_value() if settings.redis_url else None)
     lookout = Lookout(upkeep)
     look = hints.subscribe([ORCHESTRATOR])
@@ -74,6 +78,16 @@ def build(argv: Sequence[str]) -> Service:
         idle_wait=ASLEEP_SECONDS,
         wake=arrived,
     )
+    if settings.webhook_calls:
+        # connections of its own: endpoints that answer all at once must not take those of the loops
+        calls = Database(
+            settings.database_url.get_secret_value(), name="orchestrator webhooks", pool_size=2, overflow=2
+        )
+        webhooks = Webhooks(calls, Masters.of(settings.webhook_masters, settings.profile))
+        due = lookout.wakes("deliveries", Event())
+        courier = WebhookCourier(webhooks, settings.webhook_rules, hands=settings.webhook_calls, wake=due)
+        service.add(courier)
+        service.add_loop("webhook-courier", courier.run_once, idle_wait=ASLEEP_SECONDS, wake=due)
     service.add_loop("lookout", lookout.run_once, busy_wait=0.05, idle_wait=settings.lookout_seconds, wake=look)
     if settings.http_port is not None:
         checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": consumer.check}
@@ -95,4 +109,4 @@ def pages_of(settings: OrchestratorSettings) -> Pages:
     )
     # in the dev profile whoever can reach this machine's loopback has its database and its keys as well
     open_to = settings.page_tenant if settings.profile == "dev" and is_loopback(settings.http_host) else None
-    return Pages(PageQueries(database), PageDoor(Keys(database), open_to))
+    return Pages(PageQueries(database), PageDoor(Keys(database), People(database), open_to))

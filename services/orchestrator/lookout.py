@@ -20,7 +20,7 @@ class Lookout:
 
     def __init__(self, upkeep: Upkeep) -> None:
         self.upkeep = upkeep
-        self.latest = Waiting(False, False, False, False, [], [])
+        self.latest = Waiting(False, False, False, False, [], [], False)
         self._sleepers: list[tuple[str, Event]] = []
 
     def wakes(self, field: str, event: Event) -> Event:
@@ -41,5 +41,5 @@ class Lookout:
             now.expansions
             or now.timers
             or now.leases
-            or (WHILE_IT_GOES_ON_SECONDS if now.offers or now.runs or now.barriers else False)
+            or (WHILE_IT_GOES_ON_SECONDS if now.offers or now.runs or now.barriers or now.deliveries else False)
         )

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from starlette.requests import Request
 
-from stanchion.authority.keys import Keys
+from stanchion.authority.keys import Keys, Principal
+from stanchion.authority.people import TOKEN_PREFIX, People
 from stanchion.errors import NotAllowed, NotFound, Unauthenticated
 
 
@@ -18,13 +19,15 @@ class Visitor:
 
     tenant_id: UUID
     tenant: str
+    sees_payloads: bool = True
 
 
 class PageDoor:
     """`open_to` names the tenant that is shown without a key; None: a key is always needed."""
 
-    def __init__(self, keys: Keys, open_to: str | None) -> None:
+    def __init__(self, keys: Keys, people: People, open_to: str | None) -> None:
         self.keys = keys
+        self.people = people
         self.open_to = open_to
 
     def visitor(self, request: Request) -> Visitor:
@@ -40,9 +43,14 @@ class PageDoor:
                 where="header Authorization",
                 fix='curl -H "Authorization: Bearer stn_..." with a key that has the right task.read',
             )
-        principal = self.keys.authenticate(secret.strip())
+        principal = self._authenticated(secret.strip())
         principal.require("task.read")
-        return Visitor(principal.tenant_id, principal.tenant)
+        return Visitor(principal.tenant_id, principal.tenant, principal.sees_payloads)
+
+    def _authenticated(self, secret: str) -> Principal:
+        if secret.startswith(TOKEN_PREFIX):
+            return self.people.authenticate(secret, "cli")
+        return self.keys.authenticate(secret)
 
     def _neighbour(self, request: Request, tenant: str) -> Visitor:
         # A foreign page can make a browser ask 127.0.0.1 under a name of its own, and then read the answer.

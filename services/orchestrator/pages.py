@@ -13,7 +13,8 @@ from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -21,6 +22,8 @@ from starlette.routing import BaseRoute, Route
 
 from stanchion.authority.queries import TaskFilter
 from stanchion.authority.rows import Row
+from stanchion.authority.why_codes import Reason
+from stanchion.authority.withholding import reason_text, withheld
 from stanchion.contracts import ids, limits
 from stanchion.errors import InvariantViolated, NotFound, StanchionError, Unauthenticated, Unavailable, Unprocessable
 from stanchion.runtime.http import Check, health_routes
@@ -105,7 +108,7 @@ class Pages:
         _known(request, ())
         view = self.queries.step(visitor.tenant_id, ids.parse(request.path_params["step_id"], ids.STEP))
         mark_take_overs(view.step["attempt_list"])
-        return self._page(request, "step.html", visitor, view=view)
+        return self._page(request, "step.html", visitor, view=view, whole=visitor.sees_payloads)
 
     def asset(self, request: Request) -> Response:
         """A file whose name says what is in it, so that it never changes."""
@@ -122,7 +125,8 @@ class Pages:
         page = self.queries.tasks(visitor.tenant_id, TaskFilter((state,) if state else None), before)
         query = _query(state=state, before=given.get("before"))
         return {
-            "page": page, "wanted": state, "before": before, "states": TASK_STATES, "live_url": f"/live?{query}"
+            "page": page, "wanted": state, "before": before, "states": TASK_STATES, "live_url": f"/live?{query}",
+            "whole": visitor.sees_payloads,
         }  # fmt: skip
 
     def _task(self, request: Request, visitor: Visitor) -> dict[str, Any]:
@@ -136,7 +140,8 @@ class Pages:
         view = self.queries.task(visitor.tenant_id, task_id, wanted)
         query = _query(node=node, state=state, after=given.get("after"))
         path = f"/tasks/{ids.public(ids.TASK, task_id)}/live"
-        return {"view": view, "wanted": wanted, "sentence": _sentence(view), "live_url": f"{path}?{query}"}
+        found = {"view": view, "wanted": wanted, "sentence": _sentence(view), "live_url": f"{path}?{query}"}
+        return found | {"whole": visitor.sees_payloads}
 
     def _guarded(self, page: Page) -> Callable[[Request], Response]:
         def answer(request: Request) -> Response:
@@ -201,11 +206,23 @@ def _environment(static: Mapping[str, str]) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    names = ("shape", "ordered", "shares", "between", "moment", "absolute", "clock", "public", "error_text")
+    names = ("shape", "ordered", "shares", "between", "moment", "absolute", "clock", "public")
     made.filters |= {name: getattr(page_look, name) for name in names}
+    made.filters |= {"error_text": _error_text, "reason_text": _reason_text}
     made.globals |= {"static": dict(static), "query": _query}
     made.globals["parts"] = made.get_template("parts.html").module
     return made
+
+
+@pass_context
+def _error_text(context: Context, error: Any) -> str:
+    """What an error says, to somebody who may not see payloads without the words of a step's author."""
+    return page_look.error_text(error if context.get("whole") else withheld(error))
+
+
+@pass_context
+def _reason_text(context: Context, reason: Reason) -> str:
+    return reason_text(reason, whole=bool(context.get("whole")))
 
 
 def _query(**given: str | None) -> str:

@@ -7,15 +7,16 @@ from typing import ClassVar
 from pydantic import Field
 
 from stanchion.contracts import limits
-from stanchion.runtime.settings import ServiceSettings
+from stanchion.runtime.webhook_settings import WebhookSettings
 
 
-class OrchestratorSettings(ServiceSettings):
+class OrchestratorSettings(WebhookSettings):
     """Any number of orchestrators may run; none of them leads."""
 
     SERVICE: ClassVar[str] = "orchestrator"
 
     lookout_seconds: float = Field(default=0.5, gt=0, le=5)  # how often an idle orchestrator looks for work
+    webhook_calls: int = Field(default=16, ge=0, le=500)  # calls of webhooks under way at once; 0: it makes none
     cancel_grace_seconds: float = Field(default=limits.CANCEL_GRACE_SECONDS, ge=0, le=3_600)
     page_tenant: str = Field(
         default="dev", min_length=1, max_length=limits.TENANT_CHARACTERS

@@ -1,4 +1,8 @@
-"""Who is asking: keys from the Authorization header, remembered for a moment, and the right that each route needs."""
+"""Who is asking: keys and sessions, remembered for a moment, and the right that each route needs.
+
+A program sends `Authorization: Bearer`, with a key (`stn_`) or a session of the command line (`sts_`). A browser sends a
+cookie that no script can read; whatever it changes needs a token beside it, and a request from the same site.
+"""
 
 from __future__ import annotations
 
@@ -6,72 +10,125 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Request
+from starlette.datastructures import Headers
 
 from stanchion.authority.keys import SCOPES, Keys, Principal
-from stanchion.errors import Unauthenticated
+from stanchion.authority.people import BAD_CSRF, TOKEN_PREFIX, People, check_csrf
+from stanchion.errors import NotAllowed, Unauthenticated
 from stanchion.runtime.clock import monotonic
 
 REMEMBERED: Final = 10_000
+CSRF_HEADER: Final = "x-csrf-token"
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+OWN_SITE: Final = frozenset({"same-origin", "none"})
+NOBODYS: Final = "none"
+"""What routes say instead of a right that everybody has who signed in, or that have to be open before that."""
+
+COOKIE: Final = "stanchion_session"
+
+
+def cookie_name(*, secure: bool) -> str:
+    """The name of the cookie: with TLS one that no neighbour under the same domain can set."""
+    return f"__Host-{COOKIE}" if secure else COOKIE
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What came with a request: a key, or the token of a session."""
+
+    kind: Literal["key", "cli", "browser"]
+    secret: str = field(repr=False)
+
+    @property
+    def mark(self) -> bytes:
+        """What it is remembered under: no secrets stay in memory."""
+        return hashlib.sha256(f"{self.kind} {self.secret}".encode("latin-1", "replace")).digest()
 
 
 class KeyRing:
-    """Authenticates keys; a good one is remembered for `seconds`, a bad one never (there is no end of bad ones)."""
+    """Authenticates; a good credential is remembered for `seconds`, a bad one never (there is no end of bad ones)."""
 
-    def __init__(self, keys: Keys, seconds: float) -> None:
+    def __init__(self, keys: Keys, people: People, seconds: float, *, cookie: str = COOKIE) -> None:
         self.keys = keys
+        self.people = people
         self.seconds = seconds
+        self.cookie = cookie
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
-    def remembered(self, header: str | None) -> Principal | None:
-        """The principal of a header that was seen a moment ago; no I/O."""
-        if header is None:
-            return None
+    def credential(self, headers: Headers) -> Credential:
+        """What a request shows; raises Unauthenticated E-AUTH-01 when it shows nothing."""
+        header = headers.get("authorization")
+        if header is not None:
+            scheme, _, secret = header.partition(" ")
+            if scheme.lower() == "bearer" and (secret := secret.strip()):
+                return Credential("cli" if secret.startswith(TOKEN_PREFIX) else "key", secret)
+            raise _nobody("the Authorization header holds no key")
+        if (token := _cookie_of(headers.get("cookie"), self.cookie)) is not None:
+            return Credential("browser", token)
+        raise _nobody("no key and no session came with the request")
+
+    def remembered(self, credential: Credential) -> Principal | None:
+        """The principal of a credential that was seen a moment ago; no I/O."""
         with self._lock:
-            found = self._known.get(_mark(header))
+            found = self._known.get(credential.mark)
         return found[1] if found is not None and found[0] > monotonic() else None
 
-    def authenticate(self, header: str | None) -> Principal:
-        """The principal of an Authorization header; asks the database. Raises Unauthenticated E-AUTH-01 or 02."""
-        principal = self.keys.authenticate(_secret(header))
-        assert header is not None, "a missing header has no secret"
+    def authenticate(self, credential: Credential) -> Principal:
+        """Whose credential this is; asks the database. Raises Unauthenticated E-AUTH-02."""
+        if credential.kind == "key":
+            principal = self.keys.authenticate(credential.secret)
+        else:
+            principal = self.people.authenticate(credential.secret, credential.kind)
         with self._lock:
-            self._known[_mark(header)] = (monotonic() + self.seconds, principal)
-            self._known.move_to_end(_mark(header))
+            self._known[credential.mark] = (monotonic() + self.seconds, principal)
+            self._known.move_to_end(credential.mark)
             while len(self._known) > REMEMBERED:
                 self._known.popitem(last=False)
         return principal
 
     def forget(self) -> None:
-        """Ask the database about every key again: one was revoked here."""
+        """Ask the database about everybody again: something was revoked here, or somebody may do less."""
         with self._lock:
             self._known.clear()
 
 
-def _mark(header: str) -> bytes:
-    return hashlib.sha256(header.encode("latin-1", "replace")).digest()  # keeps no secrets in memory
+def check_not_forged(principal: Principal, method: str, headers: Headers) -> None:
+    """Raise NotAllowed E-AUTH-07 for a change by a browser's session that another site may have made it send."""
+    signed_in = principal.signed_in
+    if method in SAFE_METHODS or signed_in is None or signed_in.kind != "browser":
+        return
+    check_own_site(headers)
+    check_csrf(signed_in, headers.get(CSRF_HEADER))
 
 
-def _secret(header: str | None) -> str:
+def check_own_site(headers: Headers) -> None:
+    """Raise NotAllowed E-AUTH-07 when the browser itself says that another site asked."""
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    foreign = origin is not None and origin.partition("://")[2] != headers.get("host", "")
+    if foreign or (site is not None and site not in OWN_SITE):
+        raise NotAllowed(BAD_CSRF, "the request comes from another site", where="header Origin")
+
+
+def _nobody(what: str) -> Unauthenticated:
+    return Unauthenticated(
+        "E-AUTH-01", what, where="header Authorization", fix="send Authorization: Bearer stn_..., or sign in"
+    )
+
+
+def _cookie_of(header: str | None, name: str) -> str | None:
     if header is None:
-        raise Unauthenticated(
-            "E-AUTH-01",
-            "no key came with the request",
-            where="header Authorization",
-            fix="send Authorization: Bearer stn_...",
-        )
-    scheme, _, secret = header.partition(" ")
-    if scheme.lower() != "bearer" or not secret.strip():
-        raise Unauthenticated(
-            "E-AUTH-01",
-            "the Authorization header holds no key",
-            where="header Authorization",
-            fix="send Authorization: Bearer stn_...",
-        )
-    return secret.strip()
+        return None
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return None
+    return found.value if found is not None and found.value else None
 
 
 async def principal_of(request: Request) -> Principal:
@@ -90,6 +147,11 @@ def needs(scope: str, *, or_own: str | None = None) -> dict[str, Any]:
     """
     assert {scope, or_own} <= {*SCOPES, None}, f"there is no right {scope} or {or_own}"
     return {"dependencies": [Depends(_requires(scope, or_own))], "openapi_extra": {"x-right": scope}}
+
+
+def needs_nothing() -> dict[str, Any]:
+    """What a route about oneself is declared with, or one by which people get in; it looks after itself."""
+    return {"openapi_extra": {"x-right": NOBODYS}}
 
 
 def _requires(scope: str, or_own: str | None) -> Callable[..., Any]:

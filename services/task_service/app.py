@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from stanchion.authority.artifacts import Artifacts
+from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.events import Events
 from stanchion.authority.graph_view import GraphView
@@ -14,10 +16,14 @@ from stanchion.authority.intake import Intake
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
+from stanchion.authority.objects import Objects
+from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
+from stanchion.authority.people import People
 from stanchion.authority.queries import Queries
 from stanchion.authority.submission import Submission
 from stanchion.authority.tasks import Tasks
+from stanchion.authority.webhooks import Masters, Webhooks
 from stanchion.authority.why import Asking
 from stanchion.authority.workflows import Workflows
 from stanchion.bus.admin import ensure_topics
@@ -32,7 +38,7 @@ from stanchion.runtime.http import Check, HttpServer
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
 
-from .access import KeyRing
+from .access import KeyRing, cookie_name
 from .command_reader import CommandReader
 from .deps import Deps
 from .event_feed import EventFeed
@@ -40,8 +46,11 @@ from .handlers import Handlers
 from .health import IntakeCheck, SchemaCheck
 from .http import create_app
 from .intake import CommandIntake
+from .oidc import Oidc
 from .redriver import Redriver
 from .settings import TaskServiceSettings
+from .sign_in import SignIn
+from .transfers import Transfers
 
 TOPICS_SECONDS: Final = 5.0
 
@@ -121,19 +130,32 @@ def deps_of(
 ) -> Deps:
     """What routes work with, over connections of their own: no flood of requests takes those of the intake."""
     keys, letters, workflows = Keys(database), DeadLetters(database), Workflows(database)
+    objects = Objects(settings.objects_url)
+    people = People(database)
+    oidc = Oidc(settings, keys, people) if settings.oidc_issuer else None
     return Deps(
         database=database,
         handlers=handlers_of(database, hints),
         queries=Queries(database),
         graph_view=GraphView(database, workflows),
-        outcomes=Outcomes(database, workflows),
+        outcomes=Outcomes(database, workflows, objects),
         asking=Asking(database),
         inventory=Inventory(database),
+        operations=Operations(database),
         dead_letters=letters,
         redriver=Redriver(letters, producer, hints),
         maintenance=Maintenance(database),
+        artifacts=Artifacts(database),
+        objects=objects,
+        transfers=Transfers(settings.transfers),
+        upload_bytes=settings.upload_bytes,
         keys=keys,
-        ring=KeyRing(keys, settings.key_cache_seconds),
+        people=people,
+        sign_in=SignIn(settings, keys, people, oidc),
+        audit=Audit(database),
+        webhooks=Webhooks(database, Masters.of(settings.webhook_masters, settings.profile)),
+        webhook_rules=settings.webhook_rules,
+        ring=KeyRing(keys, people, settings.key_cache_seconds, cookie=cookie_name(secure=settings.secure_cookies)),
         feed=feed,
         stream_heartbeat=settings.stream_heartbeat_seconds,
         stream_seconds=settings.stream_seconds,
@@ -143,7 +165,14 @@ def deps_of(
 def handlers_of(database: Database, hints: Hints) -> Handlers:
     """The commands, over one set of connections."""
     workflows = Workflows(database)
-    return Handlers(workflows, Submission(database, workflows), Tasks(database, workflows), Queries(database), hints)
+    return Handlers(
+        workflows,
+        Submission(database, workflows),
+        Tasks(database, workflows),
+        Queries(database),
+        Operations(database),
+        hints,
+    )
 
 
 class Connections:

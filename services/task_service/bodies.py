@@ -48,6 +48,19 @@ class OpenBody(Body):
     reason: GivenReason
 
 
+class NotDoneBody(Body):
+    """What a person says about an operation of unknown fate: why, and by what it is proven."""
+
+    reason: GivenReason
+    proof: GivenReason
+
+
+class DoneBody(NotDoneBody):
+    """The same, with the receipt where there is one."""
+
+    receipt: Value = None
+
+
 class KeyBody(Body):
     """A key to be made: rights by name, by a role, or both."""
 

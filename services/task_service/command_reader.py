@@ -114,7 +114,9 @@ class CommandReader:
         return found[1], found[2]
 
     def _trusted(self, envelope: Envelope) -> tuple[None, Principal]:
-        tenant_id = self.keys.create_tenant(envelope.tenant)  # on the list: known by its name alone
+        tenant_id = self.keys.create_tenant(
+            envelope.tenant, actor="kafka:trusted"
+        )  # on the list: known by its name alone
         return None, Principal(tenant_id, envelope.tenant, "trusted", ALL_RIGHTS, kind="kafka")
 
     def _signed(self, tenant: str, key_id: str) -> tuple[bytes, Principal]:

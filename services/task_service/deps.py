@@ -7,20 +7,29 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from stanchion.authority.artifacts import Artifacts
+from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
+from stanchion.authority.objects import Objects
+from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
+from stanchion.authority.people import People
 from stanchion.authority.queries import Queries
+from stanchion.authority.webhooks import Webhooks
 from stanchion.authority.why import Asking
 from stanchion.db.engine import Database
+from stanchion.runtime.outside import Rules
 
 from .access import KeyRing
 from .event_feed import EventFeed
 from .handlers import Handlers
 from .redriver import Redriver
+from .sign_in import SignIn
+from .transfers import Transfers
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +43,20 @@ class Deps:
     outcomes: Outcomes
     asking: Asking
     inventory: Inventory
+    operations: Operations
     dead_letters: DeadLetters
     redriver: Redriver
     maintenance: Maintenance
+    artifacts: Artifacts
+    objects: Objects
+    transfers: Transfers
+    upload_bytes: int
     keys: Keys
+    people: People
+    sign_in: SignIn
+    audit: Audit
+    webhooks: Webhooks
+    webhook_rules: Rules
     ring: KeyRing
     feed: EventFeed
     stream_heartbeat: float

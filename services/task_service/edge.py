@@ -20,7 +20,7 @@ from stanchion.runtime.logging import bind
 from stanchion.telemetry import metrics
 
 from . import problems
-from .access import KeyRing
+from .access import KeyRing, check_not_forged
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 METRICS_PATH: Final = "/metrics"
@@ -37,13 +37,15 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 class Edge:
-    """Request ids, keys, and a bound on what is under way; turns what nobody caught into a problem."""
+    """Request ids, keys and sessions, and a bound on what is under way; turns what nobody caught into a problem."""
 
-    def __init__(self, app: ASGIApp, *, ring: KeyRing, most: int, metrics_open: bool) -> None:
+    def __init__(
+        self, app: ASGIApp, *, ring: KeyRing, most: int, metrics_open: bool, doors: frozenset[str] = frozenset()
+    ) -> None:
         self.app = app
         self.ring = ring
         self.most = most
-        self.open_paths = OPEN_PATHS | {METRICS_PATH} if metrics_open else OPEN_PATHS
+        self.open_paths = OPEN_PATHS | doors | ({METRICS_PATH} if metrics_open else set())
         self.under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,10 +78,11 @@ class Edge:
         if scope["path"] not in self.open_paths:
             if self.under_way > self.most:
                 raise Unavailable(BUSY, f"{self.most:,} requests are under way here")
-            header = headers.get("authorization")
-            principal = self.ring.remembered(header)
+            credential = self.ring.credential(headers)
+            principal = self.ring.remembered(credential)
             if principal is None:
-                principal = await run_sync(self.ring.authenticate, header)
+                principal = await run_sync(self.ring.authenticate, credential)
+            check_not_forged(principal, scope["method"], headers)
             scope["state"]["principal"] = principal
         await self.app(scope, receive, exchange.send)
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from stanchion.authority.keys import Principal
+from stanchion.authority.operations import Operations
 from stanchion.authority.queries import Queries
 from stanchion.authority.rows import Row, missing
 from stanchion.authority.submission import Answer, Prepared, Request, Submission, prepare
@@ -20,7 +21,7 @@ from stanchion.errors import Conflict, NotFound, Rejected, StanchionError, Unpro
 from stanchion.runtime.clock import utc_now
 from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 
-from .bodies import ReopenBody
+from .bodies import NotDoneBody, ReopenBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Handlers:
     submission: Submission
     tasks: Tasks
     queries: Queries
+    operations: Operations
     hints: Hints
 
     def plan(self, request: Request) -> Prepared:
@@ -134,12 +136,45 @@ class Handlers:
         self.tasks.open_barrier(principal.tenant_id, barrier_id, reason=reason, actor=principal.actor)
         self.hints.publish(RELAY)
 
+    def tell_operation(
+        self, principal: Principal, operation_id: UUID, *, done: bool, told: NotDoneBody, receipt: Any = None
+    ) -> str:
+        """What a person says became of an operation; raises NotFound, Conflict E-OP-13."""
+        payload.check_size(payload.size(receipt), limits.INLINE_BYTES, "$.receipt")
+        state = self.operations.tell(
+            principal.tenant_id,
+            operation_id,
+            done=done,
+            reason=told.reason,
+            proof=told.proof,
+            receipt=receipt,
+            actor=principal.actor,
+        )
+        self._wake()
+        return state
+
+    def compensate(self, principal: Principal, operation_id: UUID, reason: str) -> UUID:
+        """Have an effect undone; returns the step that does it. Raises NotFound, Conflict E-OP-15."""
+        step = self.operations.compensate(principal.tenant_id, operation_id, reason=reason, actor=principal.actor)
+        self._wake()
+        return step
+
+    def probe_operation(self, principal: Principal, operation_id: UUID) -> str:
+        """Have the outside system asked; raises NotFound."""
+        state = self.operations.probe(principal.tenant_id, operation_id, actor=principal.actor)
+        self._wake()
+        return state
+
+    def _wake(self) -> None:
+        self.hints.publish(RELAY)
+        self.hints.publish(ORCHESTRATOR)
+
     def drain(self, principal: Principal, worker_id: UUID) -> None:
         """Ask a worker to drain; raises NotFound, and NotAllowed E-AUTH-03 for one that serves other tenants too."""
         if "worker.operate" in principal.scopes:
-            return self.tasks.drain(worker_id)
+            return self.tasks.drain(principal.tenant_id, worker_id, actor=principal.actor)
         try:
-            self.tasks.drain(worker_id, principal.tenant_id)
+            self.tasks.drain(principal.tenant_id, worker_id, actor=principal.actor, only_of=principal.tenant_id)
         except NotFound:  # there is none, or it is not this tenant's alone: which of the two is not for it to learn
             principal.require("worker.operate")
 

@@ -21,10 +21,29 @@ from .access import Caller
 from .deps import Deps
 from .edge import Edge
 from .params import BodyBudget
-from .routers import events, inventory, keys, operate, reference, steps, tasks, why
+from .routers import (
+    artifacts,
+    audit,
+    events,
+    inventory,
+    keys,
+    operate,
+    operations,
+    people,
+    reference,
+    sessions,
+    steps,
+    tasks,
+    webhooks,
+    why,
+)
 from .settings import TaskServiceSettings
 
-ROUTERS = tuple(module.router for module in (tasks, operate, steps, events, why, inventory, keys, reference))
+ROUTERS = (
+    *(module.router for module in (tasks, artifacts, operate, steps, operations, events, why, inventory, keys)),
+    *(module.router for module in (sessions, people, audit, webhooks, reference)),
+    sessions.provider_router,
+)
 
 
 def create_app(settings: TaskServiceSettings, deps: Deps, checks: Mapping[str, Check]) -> FastAPI:
@@ -49,8 +68,17 @@ def create_app(settings: TaskServiceSettings, deps: Deps, checks: Mapping[str, C
     app.add_api_route("/metrics", _metrics_with_right(metrics_open), include_in_schema=False)
     for router in ROUTERS:
         app.include_router(router)
-    app.add_middleware(Edge, ring=deps.ring, most=settings.http_requests, metrics_open=metrics_open)
+    app.add_middleware(
+        Edge, ring=deps.ring, most=settings.http_requests, metrics_open=metrics_open, doors=_doors(settings)
+    )
     return app
+
+
+def _doors(settings: TaskServiceSettings) -> frozenset[str]:
+    """The paths by which people get in: open only where there is such a way."""
+    dev = {sessions.DEV_PATH} if settings.dev_login else set()
+    oidc = {sessions.START_PATH, sessions.CALLBACK_PATH} if settings.oidc_issuer else set()
+    return frozenset(dev | oidc | ({sessions.WAYS_PATH} if dev or oidc else set()))
 
 
 def _with_threads(count: int) -> Callable[[Any], Any]:

@@ -97,11 +97,16 @@ class BodyBudget:
         self.used = 0
 
 
-async def body_of(request: Request) -> AsyncIterator[bytes]:
-    """The body's bytes, at most `limits.HTTP_BODY_BYTES`; they leave the budget when the request is answered."""
+def refuse_encoded(request: Request) -> None:
+    """Raises Encoded E-HTTP-04 for a body with a Content-Encoding: nothing here decodes."""
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
         raise Encoded(ENCODED_BODY, f"the body is encoded as {encoding[:40]!a}", where="header Content-Encoding")
+
+
+async def body_of(request: Request) -> AsyncIterator[bytes]:
+    """The body's bytes, at most `limits.HTTP_BODY_BYTES`; they leave the budget when the request is answered."""
+    refuse_encoded(request)
     held = _Held(request.app.state.body_budget)
     try:
         yield await _read_in_time(request, held)

@@ -7,11 +7,13 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import NoDecode
 
+from stanchion.contracts import limits
 from stanchion.errors import Unprocessable
-from stanchion.runtime.settings import ServiceSettings
+
+from .sign_in_settings import SignInSettings
 
 
-class TaskServiceSettings(ServiceSettings):
+class TaskServiceSettings(SignInSettings):
     """How much the one door lets in at once, and what it asks of Kafka commands."""
 
     SERVICE: ClassVar[str] = "task-service"
@@ -23,6 +25,11 @@ class TaskServiceSettings(ServiceSettings):
     db_pool: int = Field(default=10, ge=1, le=500)  # connections for requests; those beyond wait
     db_wait_seconds: float = Field(default=5.0, gt=0, le=60)  # then 503
     key_cache_seconds: float = Field(default=2.0, ge=0, le=60)  # how long a revoked key may still work
+
+    transfers: int = Field(default=32, ge=1, le=1_000)  # uploads and downloads of artifacts at once; above it: 503
+    upload_bytes: int = Field(
+        default=limits.ARTIFACT_BYTES, ge=1, le=limits.ARTIFACT_BYTES
+    )  # of one uploaded version; above it: 413
 
     streams: int = Field(default=500, ge=0)  # event streams at once; above it: 503
     stream_seconds: float = Field(default=900.0, gt=0)  # then the reader comes again, and its key is checked again

@@ -14,24 +14,28 @@ from stanchion.contracts import ids, limits
 T = TypeVar("T")
 
 
-def _shown(prefix: str) -> PlainSerializer:
-    def shown(value: UUID) -> str:
+def shown(prefix: str) -> PlainSerializer:
+    """An id in its public form."""
+
+    def public(value: UUID) -> str:
         return ids.public(prefix, value)
 
-    return PlainSerializer(shown, return_type=str)
+    return PlainSerializer(public, return_type=str)
 
 
-def _form(prefix: str) -> WithJsonSchema:
+def form(prefix: str) -> WithJsonSchema:
+    """What an id looks like, for the document."""
     return WithJsonSchema({"type": "string", "pattern": f"^{prefix}_[0-9A-HJKMNP-TV-Z]{{26}}$"}, mode="serialization")
 
 
-TaskId = Annotated[UUID, _shown(ids.TASK), _form(ids.TASK)]
-RunId = Annotated[UUID, _shown(ids.RUN), _form(ids.RUN)]
-StepId = Annotated[UUID, _shown(ids.STEP), _form(ids.STEP)]
-BarrierId = Annotated[UUID, _shown(BARRIER), _form(BARRIER)]
-WorkerId = Annotated[UUID, _shown(ids.WORKER), _form(ids.WORKER)]
-KeyId = Annotated[UUID, _shown(ids.KEY), _form(ids.KEY)]
-DeadLetterId = Annotated[UUID, _shown(ids.DEAD_LETTER), _form(ids.DEAD_LETTER)]
+TaskId = Annotated[UUID, shown(ids.TASK), form(ids.TASK)]
+RunId = Annotated[UUID, shown(ids.RUN), form(ids.RUN)]
+StepId = Annotated[UUID, shown(ids.STEP), form(ids.STEP)]
+BarrierId = Annotated[UUID, shown(BARRIER), form(BARRIER)]
+WorkerId = Annotated[UUID, shown(ids.WORKER), form(ids.WORKER)]
+KeyId = Annotated[UUID, shown(ids.KEY), form(ids.KEY)]
+OperationId = Annotated[UUID, shown(ids.OPERATION), form(ids.OPERATION)]
+DeadLetterId = Annotated[UUID, shown(ids.DEAD_LETTER), form(ids.DEAD_LETTER)]
 
 
 def as_doubles(value: Any) -> Any:
@@ -186,12 +190,16 @@ class NodeView(View):
 
 
 class TaskView(TaskSummary):
-    """A task with its runs and the graph of the current one; `input` only with the right payload.read."""
+    """A task with its runs and the graph of the current one.
+
+    Without the right payload.read `withheld` names the fields that are not shown, and texts of errors are missing.
+    """
 
     runs: list[RunView]
     nodes: list[NodeView]
     input: Value = None
     constraints: Value = None
+    withheld: list[str] = []
     input_is_large: bool = False
 
 
@@ -251,6 +259,7 @@ class AttemptView(View):
     counted: bool
     error: Value
     progress: Value
+    withheld: list[str] = []
 
 
 class RefusedWrite(View):
@@ -274,7 +283,7 @@ class HoldingBarrier(View):
 
 
 class StepView(StepSummary):
-    """A step with its attempts, the newest first; payloads only with the right payload.read."""
+    """A step with its attempts, the newest first; `withheld` names what is not shown without payload.read."""
 
     task_id: TaskId
     attempt_list: list[AttemptView]
@@ -283,6 +292,7 @@ class StepView(StepSummary):
     late: bool | None
     input: Value = None
     result: Value = None
+    withheld: list[str] = []
     input_is_large: bool = False
     result_is_large: bool = False
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.leases import Leases, Reach
+from stanchion.authority.objects import Objects
 from stanchion.authority.workflows import Workflows
 from stanchion.bus.admin import ensure_topics
 from stanchion.bus.consumer import Consumer
@@ -25,6 +26,7 @@ from stanchion.runtime.logging import configure_logging, get_logger
 from stanchion.telemetry import metrics
 
 from .catalogue import Catalogue
+from .child import ChildSettings
 from .durations import Durations
 from .executor import Executor
 from .foreman import Foreman
@@ -105,12 +107,13 @@ def build(argv: Sequence[str]) -> Service:
         new_id(),
         Reach(tenants_of(database, settings.tenants), catalogue.definitions, queues),
         round(settings.lease_seconds * 1000),
+        Objects(settings.objects_url),
     )
     hints = Hints(settings.redis_url.get_secret_value() if settings.redis_url else None)
     durations = Durations(settings.ahead_ms, settings.ahead_most, settings.slots)
     wake = Event()
     consumer = Consumer(settings.kafka, "stanchion-workers", [worker_commands(q) for q in queues], wake=wake)
-    slots = Slots(settings.slots, Executor(leases, catalogue.graph), ProcessPool(settings.targets, url), wake.set)
+    slots = _slots(settings, leases, catalogue, wake)
     foreman = Foreman(
         leases,
         catalogue,
@@ -158,6 +161,12 @@ def build(argv: Sequence[str]) -> Service:
     if settings.http_port is not None:
         service.add(_health(settings, database, consumer, foreman))
     return service
+
+
+def _slots(settings: WorkerSettings, leases: Leases, catalogue: Catalogue, wake: Event) -> Slots:
+    url = settings.database_url.get_secret_value()
+    children = ChildSettings(settings.targets, url, settings.objects_url, leases.worker_id)
+    return Slots(settings.slots, Executor(leases, catalogue.graph), ProcessPool(children), wake.set)
 
 
 def _health(settings: WorkerSettings, database: Database, consumer: Consumer, foreman: Foreman) -> HttpServer:

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stanchion.authority.leases import Done, Failure, Lease
+from stanchion.authority.ledger import Ledger
 from stanchion.runtime.clock import monotonic
 from stanchion.sdk.context import Context
+from stanchion.sdk.gateway import Gateway
 from stanchion.workflow.graph import Node
 from stanchion.workflow.step import AnyStep
+
+from .patience import Patience
 
 Stop = Literal["cancelled", "lost", "out_of_reach", "timeout", "released"]
 """`out_of_reach`: the database did not answer for so long that the lease can't be trusted; to user code it is lost."""
@@ -33,7 +37,23 @@ class Stopped:
     why: Stop
 
 
-Outcome = Done | Steer | Failure | Stopped
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """It ended since nobody knows what became of an operation; the next probe is due in `delay_ms`, None: a person tells."""
+
+    lease: Lease
+    error: dict[str, Any]
+    delay_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A probe has settled everything that was in doubt."""
+
+    lease: Lease
+
+
+Outcome = Done | Steer | Failure | Stopped | Doubt | Probed
 
 
 class Attempt:
@@ -57,7 +77,7 @@ class Attempt:
         "stop_reason",
     )
 
-    def __init__(self, lease: Lease, step: AnyStep, node: Node, asked_at: float) -> None:
+    def __init__(self, lease: Lease, step: AnyStep, node: Node, asked_at: float, ledger: Ledger | None = None) -> None:
         self.lease = lease
         self.step = step
         self.node = node
@@ -69,7 +89,12 @@ class Attempt:
         self.outcome: Outcome | None = None
         self.on_stop: Callable[[], None] | None = None
         self._lock = threading.Lock()
-        self.context = Context(lease, self.told)
+        self.context = Context(lease, self.told, None if ledger is None else lambda: self._gateway(ledger))
+
+    def _gateway(self, ledger: Ledger) -> Gateway:
+        return Gateway(
+            ledger, self.lease, self.step.workflow.operations, Patience(self), lambda: self.stop("cancelled")
+        )
 
     @property
     def runs_on_the_loop(self) -> bool:

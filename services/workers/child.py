@@ -16,14 +16,17 @@ import threading
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from stanchion.authority.leases import Lease, Leases, Reach
+from stanchion.authority.ledger import Ledger
+from stanchion.authority.objects import Objects
 from stanchion.contracts import limits, payload
 from stanchion.db.engine import Database
-from stanchion.errors import LeaseLost
+from stanchion.errors import InDoubt, LeaseLost
 from stanchion.runtime.clock import monotonic, pause
+from stanchion.sdk.artifacts import ArtifactDoor
 from stanchion.sdk.reading import arguments_of
 from stanchion.workflow.codec import Encoded
 
@@ -36,17 +39,27 @@ WATCH_SECONDS: Final = 0.5
 """How often it is looked whether the worker lives, and whether there is progress to tell."""
 
 
-def serve(pipe: Connection, targets: Sequence[str], database_url: str, parent: int) -> None:
+class ChildSettings(NamedTuple):
+    """What a child needs of its worker."""
+
+    targets: Sequence[str]
+    database_url: str
+    objects_url: str | None
+    worker_id: UUID
+
+
+def serve(pipe: Connection, settings: ChildSettings, parent: int) -> None:
     """Run until the pipe closes or the worker ends, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.setsid()  # a group of its own: whatever a step leaves behind is killed with it
     multiprocessing.current_process().daemon = False  # one may have no processes of its own, and so no pools
     os.register_at_fork(after_in_child=pipe.close)  # a copy has nothing to say, nor holds the pipe open
     child = Child(pipe, parent)
-    catalogue = Catalogue.load(targets)
-    database = Database(database_url, name="step process", pool_size=1, overflow=1)
+    catalogue = Catalogue.load(settings.targets)
+    database = Database(settings.database_url, name="step process", pool_size=1, overflow=1)
+    leases = Leases(database, settings.worker_id, Reach(None, [], []), 0, Objects(settings.objects_url))
     while (lease := child.next_lease()) is not None:
-        child.run(lease, catalogue, database)
+        child.run(lease, catalogue, leases)
 
 
 Key = tuple[UUID, int]
@@ -75,22 +88,22 @@ class Child:
         """The next step to run; None at the end."""
         return self._leases.get()
 
-    def run(self, lease: Lease, catalogue: Catalogue, database: Database) -> None:
+    def run(self, lease: Lease, catalogue: Catalogue, leases: Leases) -> None:
         """Run one step and answer."""
         key = key_of(lease)
         self._send("began", key, None)
         try:
             step, node = catalogue.find(lease.workflow, lease.workflow_version, lease.node)
-            attempt = Attempt(lease, step, node, monotonic())
+            attempt = Attempt(lease, step, node, monotonic(), Ledger(leases.database, leases.worker_id))
             self._begin(attempt)
-            leases = Leases(database, lease.step_id, Reach(None, [], []), 0)
             # the worker judges how long the lease can be trusted, and kills this process when it can't
             ask = Patience(attempt, on_the_loop_seconds=float("inf"))
+            attempt.context.equip(ArtifactDoor(leases, lease, ask))
             arguments = step.codec.decode_args(**arguments_of(leases, lease, node, ask))
             value = step.fn(attempt.context, **arguments)
             if asyncio.iscoroutine(value):
                 value = asyncio.run(self._cancellable(value))
-            answer = "returned", _checked(step.codec.encode_result(value), lease.node)
+            answer = "returned", _checked(step.codec.encode_result(value), lease.node, leases.objects.is_set)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is this attempt's outcome
             answer = self._judged(error, lease, catalogue)
         self._let_no_copy_pass()
@@ -104,6 +117,8 @@ class Child:
             os._exit(0)
 
     def _judged(self, error: BaseException, lease: Lease, catalogue: Catalogue) -> tuple[str, Any]:
+        if isinstance(error, InDoubt):
+            return "doubt", (error.error, error.delay_ms)
         stop = self.attempt.told() if self.attempt is not None else None
         if isinstance(error, LeaseLost) or (isinstance(error, asyncio.CancelledError) and stop is not None):
             return "stopped", stop or str(error)
@@ -192,9 +207,10 @@ def _is_alone() -> bool:
             return False
 
 
-def _checked(encoded: Encoded, node: str) -> Encoded:
+def _checked(encoded: Encoded, node: str, with_store: bool) -> Encoded:
     """A value too large to be stored is not worth the way: refused here."""
+    most = limits.VALUE_BYTES if with_store else limits.BLOB_BYTES
     for part in ("value", "input", "items"):
         if (value := getattr(encoded, part, None)) is not None:
-            payload.check_size(payload.size(value), limits.BLOB_BYTES, f"what {node} returned")
+            payload.check_size(payload.size(value), most, f"what {node} returned")
     return encoded

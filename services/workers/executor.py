@@ -9,9 +9,10 @@ from uuid import UUID
 
 from stanchion.authority import blobs
 from stanchion.authority.leases import Done, Failure, Lease, Leases
-from stanchion.contracts import limits
+from stanchion.contracts import limits, payload
 from stanchion.contracts.texts import clean
 from stanchion.errors import Rejected, StanchionError
+from stanchion.sdk.artifacts import ArtifactDoor
 from stanchion.sdk.reading import GIVEN, Ask, arguments_of, blob, own_input
 from stanchion.workflow import planner
 from stanchion.workflow.codec import Encoded, EncodedAgain, EncodedGo, EncodedRetry, EncodedSpawn, EncodedValue
@@ -42,6 +43,10 @@ class Executor:
         return attempt.step.codec.decode_args(
             **arguments_of(self.leases, attempt.lease, attempt.node, Patience(attempt))
         )
+
+    def door(self, attempt: Attempt) -> ArtifactDoor:
+        """The attempt's way to artifacts."""
+        return ArtifactDoor(self.leases, attempt.lease, Patience(attempt))
 
     @staticmethod
     def is_plain(lease: Lease) -> bool:
@@ -77,9 +82,14 @@ class Executor:
     def raised(self, attempt: Attempt, error: BaseException) -> Failure:
         """The outcome of user code that raised."""
         if isinstance(error, RaisedElsewhere):
-            return Failure(attempt.lease, error.described, error.final, delay_ms(attempt.node, attempt.lease.number))
-        final = not attempt.step.retryable(error)
-        return Failure(attempt.lease, described(error), final, delay_ms(attempt.node, attempt.lease.number))
+            return self._raised(attempt, error.described, error.final)
+        return self._raised(attempt, described(error), not attempt.step.retryable(error))
+
+    @staticmethod
+    def _raised(attempt: Attempt, shown: dict[str, Any], final: bool) -> Failure:
+        # a host that asks to be left alone gets that on top of the step's own delay: its attempts must not be used up before
+        asked_ms = round(shown.get("wait_seconds", 0.0) * 1000)
+        return Failure(attempt.lease, shown, final, delay_ms(attempt.node, attempt.lease.number) + asked_ms)
 
     def timed_out(self, attempt: Attempt) -> Failure:
         """The outcome of user code that took longer than its timeout."""
@@ -101,7 +111,12 @@ class Executor:
 
     def _kept(self, attempt: Attempt, value: Any, where: str) -> tuple[Any, bytes | None]:
         """(value, None) for the row, or (None, name) once it is stored; raises TooLarge E-SIZE-01."""
-        inline, sha256, packed, size = blobs.pack(value, where)
+        data = payload.dumps(value)
+        if len(data) > limits.BLOB_BYTES and self.leases.objects.is_set:
+            if len(data) > limits.VALUE_BYTES:
+                raise blobs.too_large(where, len(data), limits.VALUE_BYTES)
+            return None, self.door(attempt).keep_value(data)
+        inline, sha256, packed, size = blobs.pack(value, where, data)
         if sha256 is None or packed is None:
             return inline, None
         row = (attempt.lease.tenant_id, sha256, size, packed)
@@ -234,7 +249,9 @@ def described(error: BaseException) -> dict[str, Any]:
 def _described(error: BaseException) -> dict[str, Any]:
     if isinstance(error, StanchionError):
         found = {"code": error.code, "what": error.what, "where": error.where, "why": error.why, "fix": error.fix}
-        return {key: clean(str(value)) for key, value in found.items() if value is not None}
+        shown: dict[str, Any] = {key: clean(str(value)) for key, value in found.items() if value is not None}
+        wait_seconds = error.details.get("wait_seconds")
+        return shown | ({"wait_seconds": wait_seconds} if isinstance(wait_seconds, float) and wait_seconds > 0 else {})
     try:
         text = str(error)
     except BaseException as second:  # noqa: BLE001 - an error whose text raises is still an error to be told

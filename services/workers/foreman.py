@@ -12,6 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from stanchion.authority.leases import Done, Failure, Lease, Leases
+from stanchion.authority.ledger import Ledger
 from stanchion.db.pool import STATEMENT_TIMEOUT_MS
 from stanchion.errors import InvariantViolated, Unavailable
 from stanchion.runtime.clock import monotonic, pause
@@ -56,6 +57,7 @@ class Foreman:
         called: Event,
     ) -> None:
         self.leases = leases
+        self.ledger = Ledger(leases.database, leases.worker_id)
         self.catalogue = catalogue
         self.slots = slots
         self.offers = offers
@@ -64,7 +66,7 @@ class Foreman:
         self.find_seconds = find_seconds
         self.called = called  # set when steps came back that no offer may bring here
         self.held: dict[UUID, Attempt] = {}
-        self.settler = Settler(leases, catalogue, hints, self.held, self._take_on)
+        self.settler = Settler(leases, self.ledger, catalogue, hints, self.held, self._take_on)
         self.draining = False
         self._unsettled: list[Attempt] = []  # ended, but the database was away
         self._look_at = monotonic() + find_seconds
@@ -239,7 +241,7 @@ class Foreman:
             except LookupError:
                 strays.append(lease)
                 continue
-            attempt = Attempt(lease, step, node, asked_at)
+            attempt = Attempt(lease, step, node, asked_at, self.ledger)
             self.held[lease.step_id] = attempt
             attempts.append(attempt)
             if lease.fence > 1:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from stanchion.errors import LeaseLost, Unavailable
 from stanchion.runtime.backoff import Backoff
 from stanchion.runtime.clock import monotonic, pause
 from stanchion.runtime.logging import get_logger
 
-from .attempt import Attempt
+if TYPE_CHECKING:
+    from .attempt import Attempt
 
 T = TypeVar("T")
 

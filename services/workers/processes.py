@@ -12,18 +12,18 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
-from stanchion.errors import LeaseLost, Unavailable
+from stanchion.errors import InDoubt, LeaseLost, Unavailable
 from stanchion.runtime.clock import Deadline, pause
 from stanchion.runtime.logging import get_logger
 from stanchion.workflow.codec import Encoded
 
 from .attempt import Attempt
-from .child import key_of, serve
+from .child import ChildSettings, key_of, serve
 from .executor import RaisedElsewhere
 
 log = get_logger()
@@ -37,9 +37,8 @@ LOOK_SECONDS: Final = 0.2
 class ProcessPool:
     """Child processes for isolated steps, started when the first one comes."""
 
-    def __init__(self, targets: Sequence[str], database_url: str) -> None:
-        self.targets = tuple(targets)
-        self.database_url = database_url
+    def __init__(self, settings: ChildSettings) -> None:
+        self.settings = settings
         self._idle: list[_Child] = []
         self._running: dict[tuple[UUID, int], _Child] = {}
         self._all: set[_Child] = set()
@@ -83,6 +82,8 @@ class ProcessPool:
                 raise RaisedElsewhere(*value)
             case "stopped":
                 raise LeaseLost(attempt.lease.node, fence=attempt.lease.fence, why=value)
+            case "doubt":
+                raise InDoubt(*value)
         encoded: Encoded = value
         return encoded
 
@@ -105,7 +106,7 @@ class ProcessPool:
             child.kill()
 
     def _spawn(self) -> _Child:
-        child = _Child(self.targets, self.database_url)
+        child = _Child(self.settings)
         self._all.add(child)
         if self._stopped:  # meanwhile
             child.kill()
@@ -115,12 +116,12 @@ class ProcessPool:
 class _Child:
     """One child process and the pipe to it. All but `kill` is called on the event loop."""
 
-    def __init__(self, targets: Sequence[str], database_url: str) -> None:
+    def __init__(self, settings: ChildSettings) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(
             target=serve,
-            args=(theirs, targets, database_url, os.getpid()),
+            args=(theirs, settings, os.getpid()),
             name="stanchion-step",
             daemon=True,  # to this process, whose end never waits for it; in its own it is none
         )
@@ -131,8 +132,8 @@ class _Child:
         self._killed = False
 
     async def run(self, attempt: Attempt) -> tuple[str, Any, bool]:
-        """Send the step and wait for its end: ("returned", JSON), ("raised", (error, final)) or ("stopped", why), and
-        whether it left no process behind.
+        """Send the step and wait for its end: ("returned", JSON), ("raised", (error, final)), ("stopped", why) or ("doubt",
+        (error, delay)), and whether it left no process behind.
 
         Raises Unavailable when the process ends, or answers for another step: it is not to be used again then.
         """

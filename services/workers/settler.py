@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from stanchion.authority.leases import Done, Failure, Lease, Leases
+from stanchion.authority.ledger import Ledger
 from stanchion.contracts.texts import clean
 from stanchion.errors import (
     SCHEMA_DIFFERS,
@@ -27,7 +28,7 @@ from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
 
-from .attempt import Attempt, Outcome, Steer, Stopped
+from .attempt import Attempt, Doubt, Outcome, Probed, Steer, Stopped
 from .catalogue import Catalogue
 from .executor import delay_ms
 
@@ -46,12 +47,14 @@ class Settler:
     def __init__(
         self,
         leases: Leases,
+        ledger: Ledger,
         catalogue: Catalogue,
         hints: Hints,
         held: dict[UUID, Attempt],
         take_on: Callable[[Sequence[Lease], float], None],
     ) -> None:
         self.leases = leases
+        self.ledger = ledger
         self.catalogue = catalogue
         self.hints = hints
         self.held = held
@@ -67,6 +70,9 @@ class Settler:
             self._each([steer], self._steer)
         self._each([o for o in live if isinstance(o, Failure)], self._fail)
         self._stopped([o for o in live if isinstance(o, Stopped)])
+        for each in live:
+            if isinstance(each, Doubt | Probed):
+                self._doubt(each)
 
     def holds(self, lease: Lease) -> bool:
         """Whether it is this very lease that is held: the step may have come back with a higher fence meanwhile."""
@@ -178,6 +184,15 @@ class Settler:
                 self.hints.publish(RELAY)
         for each in stopped:
             self.drop(each.lease)
+
+    def _doubt(self, each: Doubt | Probed) -> None:
+        if isinstance(each, Doubt):
+            self.ledger.end_in_doubt(each.lease, each.error, each.delay_ms)
+        elif not self.ledger.end_probe(each.lease):
+            log.warning("step.refused", node=each.lease.node, step_id=str(each.lease.step_id), attempted="end_probe")
+        self.drop(each.lease)
+        self.hints.publish(RELAY)
+        self.hints.publish(ORCHESTRATOR)
 
     def _let_go(self, handed_in: Sequence[Done | Failure], accepted: Iterable[UUID], what: str) -> None:
         accepted = set(accepted)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from stanchion.authority.leases import Failure
-from stanchion.errors import LeaseLost
+from stanchion.authority.leases import Done, Failure
+from stanchion.errors import InDoubt, LeaseLost
 from stanchion.runtime import failpoints
 from stanchion.runtime.clock import monotonic
 from stanchion.runtime.logging import bind, get_logger
 
-from .attempt import Attempt, Outcome, Stopped
+from .attempt import Attempt, Doubt, Outcome, Probed, Stopped
 from .event_loop import EventLoop
 from .executor import Executor
 from .processes import ProcessPool
@@ -210,11 +210,14 @@ class Slots:
 
     def _judged(self, attempt: Attempt, error: BaseException, task: asyncio.Task[Any]) -> Outcome:
         """The outcome of an attempt that ended with an error, by whether it was told to stop."""
-        kind = type(error.error if isinstance(error, Raised) else error)
+        raised = error.error if isinstance(error, Raised) else error
+        kind = type(raised)
         cancelled = issubclass(kind, asyncio.CancelledError)
+        if issubclass(kind, InDoubt) and isinstance(raised, InDoubt):
+            return Doubt(attempt.lease, raised.error, raised.delay_ms)
         if attempt.stop_reason == "timeout" or issubclass(kind, LeaseLost) or (cancelled and attempt.stop_reason):
             return self._interrupted(attempt)
-        failure = self.executor.raised(attempt, error.error if isinstance(error, Raised) else error)
+        failure = self.executor.raised(attempt, raised)
         # cancelled from outside by other code on the loop, or by itself: nobody can tell, so another attempt may help
         return replace(failure, final=False) if cancelled and task.cancelling() else failure
 
@@ -226,11 +229,18 @@ class Slots:
         )
 
     async def _run(self, attempt: Attempt, me: asyncio.Task[Any]) -> Outcome:
+        lease = attempt.lease
         self._let_interrupt(attempt, me)
+        if lease.outcome == "probe":
+            await attempt.context.gateway.probe()
+            return Probed(lease)
+        if lease.outcome == "undo":
+            return Done(lease, await attempt.context.gateway.undo())
         if attempt.node.isolation == "process":
             encoded = await self.processes.run(attempt)
             return await self._threads.pooled(lambda: self.executor.encoded(attempt, encoded))
-        plain = self.executor.is_plain(attempt.lease)
+        attempt.context.equip(self.executor.door(attempt))
+        plain = self.executor.is_plain(lease)
         arguments = (
             self.executor.arguments(attempt)
             if plain

@@ -12,27 +12,35 @@ import orjson
 
 from stanchion.contracts import limits, payload
 from stanchion.db.engine import Database
-from stanchion.errors import InvariantViolated, TooLarge
+from stanchion.errors import InvariantViolated, NotFound, TooLarge
+
+from .objects import Objects
 
 
-def pack(value: Any, where: str) -> tuple[Any, bytes | None, bytes | None, int]:
+def pack(value: Any, where: str, data: bytes | None = None) -> tuple[Any, bytes | None, bytes | None, int]:
     """(inline value or None, sha256 or None, compressed bytes or None, plain size) of a checked JSON value.
 
-    Raises TooLarge E-SIZE-01 above what a blob may hold.
+    `data` is its JSON, where that is known. Raises TooLarge E-SIZE-01 above what a blob may hold.
     """
-    data = payload.dumps(value)
+    if data is None:
+        data = payload.dumps(value)
     if len(data) <= limits.INLINE_BYTES:
         return value, None, None, len(data)
     if len(data) > limits.BLOB_BYTES:
-        raise TooLarge(
-            "E-SIZE-01",
-            f"{where} is {len(data):,} bytes, the limit is {limits.BLOB_BYTES:,}",
-            where=where,
-            fix="return less, or store it outside and return where it is",
-            limit=limits.BLOB_BYTES,
-            size=len(data),
-        )
+        raise too_large(where, len(data), limits.BLOB_BYTES)
     return None, hashlib.sha256(data).digest(), zlib.compress(data, 1), len(data)
+
+
+def too_large(where: str, size: int, most: int) -> TooLarge:
+    """The error for a value that is larger than where it goes takes."""
+    return TooLarge(
+        "E-SIZE-01",
+        f"{where} is {size:,} bytes, the limit is {most:,}",
+        where=where,
+        fix="stream it (async with ctx.artifact(name) as out), and pass the artifact",
+        limit=most,
+        size=size,
+    )
 
 
 def unpack(body: bytes | None, sha256: bytes) -> Any:
@@ -68,6 +76,12 @@ def put(database: Database, blobs: Sequence[tuple[UUID, bytes, int, bytes]]) -> 
         )
 
 
-def read(database: Database, tenant_id: UUID, sha256: bytes) -> Any:
-    """A stored value, for services."""
-    return unpack(database.read("SELECT stanchion.read_blob(%s, %s)", (tenant_id, sha256))[0][0], sha256)
+def read(database: Database, tenant_id: UUID, sha256: bytes, objects: Objects) -> Any:
+    """A stored value, for services: from the database or, above 8 MiB, from the object store."""
+    body = database.read("SELECT stanchion.read_blob(%s, %s)", (tenant_id, sha256))[0][0]
+    if body is None and objects.is_set:
+        try:
+            return orjson.loads(b"".join(objects.of(tenant_id).open_verified(sha256)))
+        except NotFound:
+            pass  # it is nowhere, which is said below
+    return unpack(body, sha256)

@@ -133,7 +133,9 @@ class _Checked:
         yield from self._run(run)
         yield from self._steps(run)
         yield from self._attempts()
+        yield from self._operations()
         yield from self._barriers(run)
+        yield from self._artifacts()
 
     def _run(self, run: Any) -> Iterator[Difference]:
         story = self.story
@@ -152,7 +154,7 @@ class _Checked:
         seen: set[UUID] = set()
         gone = run.payload_removed_at is not None
         for row in self.rows(
-            "SELECT s.step_id, s.state, s.version, s.fence, s.attempts, s.spoiled, s.counts, s.kind, s.idx, s.fan_id, s.feeds,"
+            "SELECT s.step_id, s.state, s.version, s.fence, s.attempts, s.doubts, s.spoiled, s.counts, s.kind, s.idx, s.fan_id, s.feeds,"
             " x.step_id IS NOT NULL AS has_result, x.fence AS result_fence,"
             " (SELECT count(*) FROM stanchion.attempt a WHERE a.step_id = s.step_id AND a.ended_at IS NULL) AS held"
             " FROM stanchion.step s LEFT JOIN stanchion.result x ON x.step_id = s.step_id AND x.tenant_id = s.tenant_id"
@@ -180,7 +182,8 @@ class _Checked:
             kind=(row.kind, step.kind),
             idx=(row.idx, step.idx),
             fan_id=(row.fan_id, step.fan_id),
-            held=(row.held, int(step.state in ("leased", "running"))),
+            held=(row.held, int(step.state in ("leased", "running", "reconciling"))),
+            doubts=(row.doubts, self.story.doubts(row.step_id)),
         )
         if step.kind == "step":
             yield from self._unlike("step", row.step_id, feeds=(sorted(row.feeds or []), sorted(step.feeds)))
@@ -208,6 +211,39 @@ class _Checked:
             )
         for (step_id, fence), attempt in left.items():
             yield from self._unlike("attempt", step_id, row=(None, (fence, attempt.state)))
+
+    def _operations(self) -> Iterator[Difference]:
+        left = dict(self.story.operations)
+        for row in self.rows(
+            "SELECT o.operation_id, o.step_id, o.state, o.version FROM stanchion.operation o WHERE o.run_id = %(run)s"
+        ):
+            told = left.pop(row.operation_id, None)
+            if told is None:
+                yield from self._unlike("operation", row.operation_id, row=(row.state, None))
+                continue
+            yield from self._unlike(
+                "operation",
+                row.operation_id,
+                state=(row.state, told.state),
+                version=(row.version, told.version),
+                step_id=(row.step_id, told.step_id),
+            )
+
+    def _artifacts(self) -> Iterator[Difference]:
+        left = dict(self.story.artifacts)
+        for row in self.rows(
+            "SELECT v.version_id, v.step_id, v.fence, v.state, v.version, v.number, encode(v.sha256, 'hex') AS sha256, v.size,"
+            " v.pinned_at IS NOT NULL AS pinned FROM stanchion.artifact_version v WHERE v.run_id = %(run)s"
+        ):
+            artifact = left.pop(row.version_id, None)
+            if artifact is None:
+                yield from self._unlike("artifact", row.version_id, row=(row.state, None))
+                continue
+            names = ("step_id", "fence", "state", "version", "number", "sha256", "size", "pinned")
+            told = {name: (getattr(row, name), getattr(artifact, name)) for name in names}
+            yield from self._unlike("artifact", row.version_id, **told)
+        for version_id, artifact in left.items():
+            yield from self._unlike("artifact", version_id, row=(None, artifact.state))
 
     def _barriers(self, run: Any) -> Iterator[Difference]:
         arrived = self._arrivals()

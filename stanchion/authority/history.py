@@ -54,6 +54,9 @@ STEP: Final = {
     "StepLost": "ready",
     "StepReopened": "ready",
     "StepCancelled": "cancelled",
+    "StepDoubted": "unknown",
+    "StepProbed": "reconciling",
+    "StepSettled": "ready",
 }
 ATTEMPT: Final = {
     "StepStarted": "running",
@@ -63,7 +66,26 @@ ATTEMPT: Final = {
     "StepLost": "lost",
     "StepReleased": "released",
     "StepCancelled": "superseded",
+    "StepDoubted": "failed",
+    "StepSettled": "released",
 }
+OPERATION: Final = {
+    "OperationPrepared": "prepared",
+    "OperationDispatched": "dispatched",
+    "OperationConfirmed": "confirmed",
+    "OperationUnknown": "unknown",
+    "OperationNotDone": "not_done",
+    "OperationRefused": "refused",
+    "OperationCompensated": "compensated",
+}
+UNSETTLED: Final = ("dispatched", "unknown")
+ARTIFACT: Final = {
+    "ArtifactBegun": "pending",
+    "ArtifactAvailable": "available",
+    "ArtifactAbandoned": "deleted",
+    "ArtifactDeleted": "deleted",
+}
+PINS: Final = {"ArtifactPinned": True, "ArtifactUnpinned": False}
 DECIDED_WITHOUT: Final = "E-JOIN-23"
 """The reason of a branch that was cancelled since its join was decided: it counts there as skipped."""
 
@@ -97,6 +119,15 @@ class Step:
 
 
 @dataclass(slots=True)
+class Operation:
+    """One effect outside, as this run left it."""
+
+    step_id: UUID
+    state: str
+    version: int
+
+
+@dataclass(slots=True)
 class Barrier:
     """One barrier."""
 
@@ -109,6 +140,20 @@ class Barrier:
     version: int = 0
     releases: int = 0
     included: int | None = None
+
+
+@dataclass(slots=True)
+class Artifact:
+    """One version of an artifact."""
+
+    step_id: UUID | None
+    fence: int | None
+    state: str = "pending"
+    version: int = 0
+    number: int | None = None
+    sha256: str | None = None
+    size: int | None = None
+    pinned: bool = False
 
 
 @dataclass(slots=True)
@@ -125,6 +170,8 @@ class Story:
     steps: dict[UUID, Step] = field(default_factory=dict)
     attempts: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
     barriers: dict[UUID, Barrier] = field(default_factory=dict)
+    operations: dict[UUID, Operation] = field(default_factory=dict)
+    artifacts: dict[UUID, Artifact] = field(default_factory=dict)
     faults: list[tuple[str, UUID | None, str]] = field(default_factory=list)
     _templates: dict[UUID, list[UUID]] = field(default_factory=dict)
 
@@ -132,6 +179,10 @@ class Story:
     def open(self) -> int:
         """What the run should count as open."""
         return sum(1 for s in self.steps.values() if s.counts and s.state not in ("succeeded", "skipped", "cancelled"))
+
+    def doubts(self, step_id: UUID) -> int:
+        """How many operations of a step are of unknown fate."""
+        return sum(1 for o in self.operations.values() if o.step_id == step_id and o.state in UNSETTLED)
 
     def tell(self, events: Iterable[Event]) -> Story:
         """Go on with these events."""
@@ -141,7 +192,11 @@ class Story:
 
     def _tell(self, event: Event) -> None:
         kind = event.kind
-        if event.step_id is not None:
+        if kind in OPERATION and event.step_id is not None:
+            self._tell_operation(event, event.step_id)
+        elif kind in ARTIFACT or kind in PINS:
+            self._tell_artifact(event)
+        elif event.step_id is not None:
             self._tell_step(event, event.step_id)
         elif kind in TASK:
             self.begun = self.begun or kind in ("TaskAccepted", "TaskRetried")
@@ -188,6 +243,32 @@ class Story:
             barrier.releases += 1
             barrier.included = event.body["succeeded"]
 
+    def _tell_operation(self, event: Event, step_id: UUID) -> None:
+        operation_id = UUID(event.body["operation"])
+        before = self.operations.get(operation_id)
+        if before is not None:
+            self._expect("operation", operation_id, event, before.version)
+        elif event.kind != "OperationPrepared":
+            self.faults.append(("operation", operation_id, f"{event.kind} of an operation that no event prepared"))
+        self.operations[operation_id] = Operation(step_id, OPERATION[event.kind], event.version or 0)
+
+    def _tell_artifact(self, event: Event) -> None:
+        version_id = UUID(event.body["artifact"])
+        if event.kind == "ArtifactBegun":
+            self.artifacts[version_id] = Artifact(event.step_id, event.fence)
+            return
+        artifact = self.artifacts.get(version_id)
+        if artifact is None:
+            self.faults.append(("artifact", version_id, f"{event.kind} of a version that no event began"))
+            return
+        self._expect("artifact", version_id, event, artifact.version)
+        artifact.version = event.version or 0
+        artifact.state = ARTIFACT.get(event.kind, artifact.state)
+        artifact.pinned = PINS.get(event.kind, artifact.pinned)
+        if event.kind == "ArtifactAvailable":
+            artifact.number, artifact.size = event.body["number"], event.body["size"]
+            artifact.sha256 = event.body["sha256"]
+
     def _tell_step(self, event: Event, step_id: UUID) -> None:
         if event.kind == "FanExpanding":
             template = event.body.get("template") or {}
@@ -198,9 +279,9 @@ class Story:
             step = self._create_step(event, step_id)
         else:
             self._expect("step", step_id, event, step.version)
+        self._tell_attempt(event, step_id, step)
         step.version = event.version or 0
         step.state = event.body["state"] if event.kind == "StepAdopted" else STEP[event.kind]
-        self._tell_attempt(event, step_id, step)
         match event.kind:
             case "StepAdopted":
                 # a fan-out whose join was taken over has none: its children had them
@@ -230,7 +311,7 @@ class Story:
     def _tell_attempt(self, event: Event, step_id: UUID, step: Step) -> None:
         if event.fence is None:
             return
-        if event.kind == "StepLeased":
+        if event.kind in ("StepLeased", "StepProbed"):
             if event.fence != step.fence + 1:
                 self.faults.append(("step", step_id, f"fence {event.fence} was issued after {step.fence}"))
             step.fence = event.fence
@@ -241,5 +322,13 @@ class Story:
             self.faults.append(("attempt", step_id, f"{event.kind} names fence {event.fence}, which was never issued"))
         elif attempt.state in ("granted", "running"):
             # an event after its end is of the step alone: it failed at its deadline, or with its last loss
-            attempt.state = ATTEMPT[event.kind]
-            attempt.counted = attempt.state in ("succeeded", "failed") or event.body.get("counted", False)
+            attempt.state = _doubted(event, step) if event.kind == "StepDoubted" else ATTEMPT[event.kind]
+            attempt.counted = event.kind != "StepDoubted" and (
+                attempt.state in ("succeeded", "failed") or event.body.get("counted", False)
+            )
+
+
+def _doubted(event: Event, step: Step) -> str:
+    """How an attempt ends that leaves something in doubt: by who ended it, and whether it was a probe."""
+    ended_by = {"reaper": "lost", "canceller": "superseded"}
+    return ended_by.get(event.actor or "", "released" if step.state == "reconciling" else "failed")

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -36,14 +36,22 @@ NAME_TAKEN: Final = register_code(
 
 SCOPES: Final[dict[str, str]] = {
     "task.submit": "submit tasks",
-    "task.read": "see tasks, steps, events and why they wait; no payloads",
-    "payload.read": "see inputs, results and the bytes of dead letters",
+    "task.read": "see tasks, steps, events, names and sizes of artifacts, and why they wait; no payloads",
+    "payload.read": "see inputs, results, what operations sent and got back, and the bytes of dead letters",
+    "artifact.read": "read the content of artifacts, and verify it",
+    "artifact.write": "upload versions of artifacts",
+    "artifact.manage": "pin, unpin and delete versions of artifacts",
     "task.cancel": "cancel tasks",
     "task.operate": "pause, resume, retry, reopen steps, open barriers, redrive dead letters",
+    "operation.settle": "say what became of an operation of unknown fate, and have the outside system asked",
+    "approval.decide": "decide what waits for a decision of one's teams",
     "worker.read": "see the workers that serve one's own tenant, without host and pid",
     "worker.operate": "ask any worker to drain, and see all of them; they serve other tenants too",
     "metrics.read": "read the metrics of processes, which count for all tenants",
     "keys.manage": "create, list and revoke keys of one's own tenant, with at most one's own rights",
+    "people.manage": "see the people of one's own tenant, their teams and sessions, and change what they may",
+    "webhook.manage": "see, make and remove webhooks of one's own tenant, and send again what they missed",
+    "audit.read": "read and verify the audit log of one's own tenant",
     "tenant.manage": "create tenants, and see what belongs to none",
 }
 """Every right there is, with what it allows."""
@@ -53,29 +61,65 @@ ABOVE_TENANTS: Final = frozenset({"worker.operate", "metrics.read", "tenant.mana
 
 ROLES: Final[dict[str, tuple[str, ...]]] = {
     "viewer": ("task.read", "worker.read"),
-    "operator": ("task.submit", "task.read", "payload.read", "task.cancel", "task.operate", "worker.read"),
+    "operator": (
+        "task.submit",
+        "task.read",
+        "payload.read",
+        "artifact.read",
+        "artifact.write",
+        "task.cancel",
+        "task.operate",
+        "operation.settle",
+        "worker.read",
+    ),
+    "approver": ("task.read", "payload.read", "approval.decide", "worker.read"),
     "admin": tuple(scope for scope in SCOPES if scope not in ABOVE_TENANTS),
     "platform": tuple(SCOPES),
 }
-"""Bundles of rights by name; a key stores the rights, not the role, so a changed bundle changes no key."""
+"""Bundles of rights by name. A key stores the rights, not the role, so a changed bundle changes no key; a person has
+the role, and what it holds at the moment."""
 
 _TENANT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
+class SignedIn:
+    """What is known of a person's session beside their rights."""
+
+    session_id: UUID
+    person_id: UUID
+    role: str
+    kind: str  # browser or cli
+    expires_at: datetime
+    csrf_secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is asking: a key of a tenant, or by `kind` something else that has rights in it."""
+    """Who is asking: a key of a tenant, a person by a session, or by `kind` something else that has rights in it."""
 
     tenant_id: UUID
     tenant: str
     name: str
     scopes: frozenset[str]
     kind: str = "key"
+    teams: frozenset[str] = frozenset()
+    signed_in: SignedIn | None = None
+
+    @property
+    def subject(self) -> str:
+        """Who it is within its tenant: `key:<name>` or `person:<name>`."""
+        return f"{self.kind}:{self.name}"
 
     @property
     def actor(self) -> str:
         """The name under which its acts are recorded."""
-        return f"{self.kind}:{self.name}"
+        return self.subject
+
+    @property
+    def sees_payloads(self) -> bool:
+        """Whether inputs, results and the texts of errors are shown to it."""
+        return "payload.read" in self.scopes
 
     def require(self, scope: str) -> None:
         """Raise NotAllowed E-AUTH-03 without this right."""
@@ -84,18 +128,20 @@ class Principal:
                 "E-AUTH-03",
                 f'{self.kind} "{self.name}" lacks the right {scope}',
                 why=f"{scope} allows to {SCOPES[scope]}",
-                fix=f"stanchion key create --scope {scope}, or ask an admin for a key that has it",
+                fix="ask an admin: stanchion person role"
+                if self.signed_in
+                else f"stanchion key create --scope {scope}, or ask an admin for a key that has it",
             )
 
 
-def new_secret() -> str:
-    """A new key's text."""
-    return PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(SECRET_BYTES)).rstrip(b"=").decode()
+def new_secret(prefix: str = PREFIX) -> str:
+    """A new key's text, or with another prefix that of something else that opens a door."""
+    return prefix + base64.urlsafe_b64encode(secrets.token_bytes(SECRET_BYTES)).rstrip(b"=").decode()
 
 
-def hash_of(secret: str) -> bytes | None:
+def hash_of(secret: str, prefix: str = PREFIX) -> bytes | None:
     """The SHA-256 under which a key is kept; None for what can't be a key."""
-    body = secret.removeprefix(PREFIX)
+    body = secret.removeprefix(prefix)
     if body == secret or len(body) != 43 or not body.isascii():
         return None
     try:
@@ -198,8 +244,11 @@ class Keys:
         found: UUID | None = self.database.read("SELECT stanchion.tenant_by_name(%s)", (name,))[0][0]
         return found
 
-    def create_tenant(self, name: str) -> UUID:
-        """The tenant of this name, made when there is none; raises Unprocessable E-DATA-15 for a bad name."""
+    def create_tenant(self, name: str, *, actor: str | None = None, by: UUID | None = None) -> UUID:
+        """The tenant of this name, made when there is none; raises Unprocessable E-DATA-15 for a bad name.
+
+        With an `actor` of the tenant `by`, both tenants' audit logs say so.
+        """
         if not _TENANT.fullmatch(name) or len(name) > limits.TENANT_CHARACTERS:
             raise Unprocessable(
                 "E-DATA-15",
@@ -207,7 +256,7 @@ class Keys:
                 where="$.name",
                 why=f"a name has 1 to {limits.TENANT_CHARACTERS} characters of A-Z, a-z, 0-9, '.', '_' and '-' inside",
             )
-        found: UUID = self.database.read("SELECT stanchion.create_tenant(%s)", (name,))[0][0]
+        found: UUID = self.database.read("SELECT stanchion.create_tenant(%s, %s, %s)", (name, actor, by))[0][0]
         return found
 
 

@@ -14,6 +14,7 @@ from stanchion.contracts import payload
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 
+from .objects import Objects
 from .places import find_around
 
 Verdict = Literal["ok", "cancel", "lost", "busy"]
@@ -98,11 +99,14 @@ def _shown(progress: Any) -> Jsonb | None:
 class Leases:
     """The worker's side of the database, under the worker's login."""
 
-    def __init__(self, database: Database, worker_id: UUID, reach: Reach, ttl_ms: int) -> None:
+    def __init__(
+        self, database: Database, worker_id: UUID, reach: Reach, ttl_ms: int, objects: Objects | None = None
+    ) -> None:
         self.database = database
         self.worker_id = worker_id
         self.reach = reach
         self.ttl_ms = ttl_ms
+        self.objects = objects or Objects(None)
 
     def lease(self, steps: Sequence[UUID], starting: int) -> list[Lease]:
         """Lease those of `steps` that are ready; the first `starting` of them begin at once."""
@@ -142,7 +146,7 @@ class Leases:
         )
         return Completed(
             {r[4] for r in rows if r[0] == "done"},
-            [Lease._make(r) for r in rows if r[0] == "granted"],
+            [Lease._make(r) for r in rows if r[0] not in ("done", "posted")],
             any(r[0] == "posted" for r in rows),
         )
 

@@ -15,6 +15,7 @@ from stanchion.errors import Conflict, register_code
 from stanchion.workflow.graph import Graph, Node
 
 from . import blobs
+from .objects import Objects
 from .queries import rows_of, task_row
 from .retention import PAYLOAD_REMOVED
 from .rows import Row, missing
@@ -41,9 +42,10 @@ COMPLETED: Final = register_code(
 class Outcomes:
     """Under the task service's login; every call sees one tenant."""
 
-    def __init__(self, database: Database, workflows: Workflows) -> None:
+    def __init__(self, database: Database, workflows: Workflows, objects: Objects) -> None:
         self.database = database
         self.workflows = workflows
+        self.objects = objects
 
     def input_of(self, tenant_id: UUID, task_id: UUID) -> Any:
         """What a task was submitted with; raises NotFound, and Conflict E-TASK-08 once retention has removed it."""
@@ -79,8 +81,8 @@ class Outcomes:
         return outcome | {"result": results.get(ends[0]) if len(ends) == 1 else results}
 
     def value(self, tenant_id: UUID, inline: Any, blob: bytes | None) -> Any:
-        """A value from its row, or from the blob that the row names."""
-        return inline if blob is None else blobs.read(self.database, tenant_id, blob)
+        """A value from its row, or from where the name in the row leads."""
+        return inline if blob is None else blobs.read(self.database, tenant_id, blob, self.objects)
 
     def _result(self, tenant_id: UUID, rows: list[Row], *, many: bool) -> Any:
         if not many:

@@ -16,6 +16,7 @@ from stanchion.workflow.graph import Graph
 from stanchion.workflow.retrying import Branch, OldStep, adopt, take_over
 
 from . import blobs
+from .objects import Objects
 from .places import find_around
 from .workflows import Workflows
 
@@ -44,9 +45,10 @@ class Due(NamedTuple):
 class Planning:
     """The planner's hands: under the orchestrator's login."""
 
-    def __init__(self, database: Database, workflows: Workflows) -> None:
+    def __init__(self, database: Database, workflows: Workflows, objects: Objects | None = None) -> None:
         self.database = database
         self.workflows = workflows
+        self.objects = objects or Objects(None)
 
     def due(self, limit: int) -> list[Due]:
         """Fan-outs to expand, oldest first."""
@@ -161,13 +163,16 @@ class Planning:
 
     def _items(self, due: Due) -> list[Any]:
         if due.sources:
-            body, blob = self.database.read(
+            body, blob, sha256 = self.database.read(
                 "SELECT * FROM stanchion.read_value(%s, %s)", (due.tenant_id, due.sources[0])
             )[0]
-            value = body if blob is None else blobs.unpack_trusted(blob)
-        else:
-            value = due.input if due.input_blob is None else blobs.read(self.database, due.tenant_id, due.input_blob)
-        return list(value)
+            if blob is not None:
+                return list(blobs.unpack_trusted(blob))
+            return list(self._value(due.tenant_id, body, sha256))
+        return list(self._value(due.tenant_id, due.input, due.input_blob))
+
+    def _value(self, tenant_id: UUID, inline: Any, sha256: bytes | None) -> Any:
+        return inline if sha256 is None else blobs.read(self.database, tenant_id, sha256, self.objects)
 
     def _held(self, due: Due) -> dict[str, UUID]:
         if not due.feeds:

@@ -44,8 +44,12 @@ class Retention:
         return [r[0] for r in rows]
 
     def remove_payloads(self, older: timedelta, limit: int = 20) -> int:
-        """Remove inputs and results of tasks that ended longer ago; returns how many tasks."""
+        """Remove inputs and results of tasks that ended longer ago; artifacts follow. Returns how many tasks."""
         return self._count(self.database.call("maintain", "SELECT stanchion.remove_payloads(%s, %s)", (older, limit)))
+
+    def remove_artifacts(self, limit: int = 200) -> int:
+        """Remove versions of tasks that lost their payloads, except for pinned ones; returns how many."""
+        return self._count(self.database.call("maintain", "SELECT stanchion.remove_artifacts(%s)", (limit,)))
 
     def remove_history(self, older: timedelta, limit: int = 20) -> int:
         """Remove tasks that ended longer ago and whose payload is gone; returns how many."""

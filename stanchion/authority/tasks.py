@@ -146,12 +146,14 @@ class Tasks:
             "open_barrier", "SELECT stanchion.open_barrier(%s, %s, %s, %s)", (tenant_id, barrier_id, reason, actor)
         )
 
-    def drain(self, worker_id: UUID, only_of: UUID | None = None) -> None:
+    def drain(self, tenant_id: UUID, worker_id: UUID, *, actor: str, only_of: UUID | None = None) -> None:
         """Ask a worker to take no new work and to end after what it runs; raises NotFound for one that is gone.
 
         With `only_of`, one that serves anybody but this tenant is not found either.
         """
-        rows = self.database.read("SELECT stanchion.drain_worker(%s, %s)", (worker_id, only_of))
+        rows = self.database.read(
+            "SELECT stanchion.drain_worker(%s, %s, %s, %s)", (worker_id, only_of, tenant_id, actor)
+        )
         if not rows or not rows[0][0]:
             raise NotFound("E-FIND-01", "there is no such worker, or it has ended")
 

@@ -22,6 +22,7 @@ class Waiting(NamedTuple):
     offers: bool
     runs: list[UUID]
     barriers: list[UUID]
+    deliveries: bool
     aside: int = 0
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, any_, func, select
+from sqlalchemy import Connection, any_, exists, func, select
 
 from stanchion.contracts import ids, limits
 from stanchion.contracts.failures import told
@@ -30,7 +30,7 @@ KINDS: Final = {ids.TASK: "task", ids.RUN: "run", ids.STEP: "step", BARRIER: "ba
 
 _TASK, _RUN, _STEP = tables.task.c, tables.run.c, tables.step.c
 _BARRIER, _ATTEMPT, _TIMER = tables.barrier.c, tables.attempt.c, tables.timer.c
-_READY, _WORKER = tables.ready.c, tables.worker.c
+_READY, _WORKER, _OPERATION = tables.ready.c, tables.worker.c, tables.operation.c
 
 # By name: a column that a later release adds must not be asked of an earlier schema.
 _TASK_SHOWN = [_TASK[name] for name in ("task_id", "run_id", "state", "deadline_at")]
@@ -150,7 +150,7 @@ class _Look:
                     Reason("W-STEP", f"{step['node']} waits for {step['waits']} more of what it comes after")
                 )
         reasons += [*self._ready(run, this), *self._leases(run, this), *self._retries(run, this)]
-        reasons += self._planning(run, this)
+        reasons += [*self._planning(run, this), *self._doubts(this)]
         if step["state"] == "failed":
             reasons += self._failed_step(step, run)
         return Why("step", step_id, run["task_id"], step["state"], why_texts.ordered(reasons))
@@ -178,6 +178,7 @@ class _Look:
             *self._ready(run, mine),
             *self._leases(run, mine),
             *self._retries(run, mine),
+            *self._doubts(mine),
             *self._planning(run, mine),
             *self._barriers(run, _BARRIER.run_id == run_id),
         ]
@@ -292,6 +293,27 @@ class _Look:
             return []
         text = f"{found['count']} {'step waits' if found['count'] == 1 else 'steps wait'} for the next attempt"
         return [Reason("W-RETRY", text, found["since"], found["due"], details={"steps": found["count"]})]
+
+    def _doubts(self, which: Any) -> list[Reason]:
+        """Operations of unknown fate: they are asked after, or only a person can tell."""
+        due = select(func.min(_TIMER.due_at)).where(_TIMER.target_id == _STEP.step_id, _TIMER.kind == "probe")
+        asked = (
+            exists().where(_READY.step_id == _STEP.step_id)
+            | exists().where(_TIMER.target_id == _STEP.step_id, _TIMER.kind == "probe")
+            | (_STEP.state != "unknown")
+        )
+        found = self.rows(
+            select(
+                *(_OPERATION[name] for name in ("operation_id", "kind", "unknown_since", "probes")),
+                due.scalar_subquery().label("due"),
+                asked.label("asked"),
+            )
+            .select_from(tables.step.join(tables.operation, _OPERATION.step_id == _STEP.step_id))
+            .where(which, _OPERATION.state == "unknown")
+            .order_by(_OPERATION.unknown_since)
+            .limit(SHOWN)
+        )
+        return [why_texts.doubt(row) for row in found]
 
     def _planning(self, run: Row, which: Any) -> list[Reason]:
         joined = tables.step.join(tables.timer, (_TIMER.target_id == _STEP.step_id) & (_TIMER.kind == "expand"))

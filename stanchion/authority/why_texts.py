@@ -48,6 +48,20 @@ def lease(row: Row) -> Reason:
     return Reason("W-RUNNING", f"{worker} holds {steps}", row["since"], row["until"], details=details)
 
 
+def doubt(row: Row) -> Reason:
+    """An operation whose outcome nobody knows."""
+    operation = ids.public(ids.OPERATION, row["operation_id"])
+    details = {"operation": operation, "kind": row["kind"], "probes": row["probes"]}
+    show = f"stanchion op show {operation}"
+    if row["asked"]:
+        text = f"nobody knows whether {row['kind']} was done; it is asked after, {row['probes']} times so far"
+        fix = (show, f"stanchion op reconcile {operation}")
+        return Reason("W-UNKNOWN", text, row["unknown_since"], row["due"], fix=fix, details=details)
+    text = f"nobody knows whether {row['kind']} was done, and only a person can find out"
+    tell = (show, f"stanchion op mark-done {operation}", f"stanchion op mark-not-done {operation}")
+    return Reason("W-TELL", text, row["unknown_since"], fix=tell, details=details)
+
+
 def planning(row: Row, run: Row) -> Reason:
     """A fan-out whose children are not all there."""
     if not row["late"]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stanchion.cli.exit_codes import NO_SERVER
+from stanchion.cli.logins import token_for
 from stanchion.cli.session import Session
 from stanchion.errors import Unavailable, Unprocessable
 
@@ -28,6 +29,7 @@ VARIABLES: Final[dict[str, str]] = {
     "api_key": "STANCHION_API_KEY",
     "kafka_bootstrap": "STANCHION_KAFKA_BOOTSTRAP",
     "redis_url": "STANCHION_REDIS_URL",
+    "objects_url": "STANCHION_OBJECTS_URL",
     "admin_database_url": "STANCHION_ADMIN_DATABASE_URL",
     "tenant": "STANCHION_TENANT",
     "signing_key_id": "STANCHION_SIGNING_KEY_ID",
@@ -80,8 +82,18 @@ class Connections:
 
     @property
     def api_key(self) -> str | None:
-        """The key for `api_url`: the stack's own only when the stack is what answers there."""
+        """The key for `api_url`, or the token of a login there.
+
+        A login goes before what stands in files, not before a flag or the environment. The stack's own key is shown
+        only when the stack is what answers there.
+        """
         found = self.find("api_key")
+        asked_for = found is not None and found.origin.startswith(("flag", "environment"))
+        if (
+            not asked_for
+            and (token := token_for(profile_folder(self._environ), self.value("api_url") or "")) is not None
+        ):
+            return token
         if found is None or not found.origin.startswith("stack "):
             return found.value if found else None
         stack = dict(self._read())[found.origin]

@@ -33,7 +33,9 @@ from stanchion.errors import Unprocessable
 )
 @click.argument("name")
 @click.option("--scope", "scopes", multiple=True, metavar="RIGHT", help="A right, e.g. task.submit; several times.")
-@click.option("--role", type=click.Choice(["viewer", "operator", "admin", "platform"]), help="A bundle of rights.")
+@click.option(
+    "--role", type=click.Choice(["viewer", "operator", "approver", "admin", "platform"]), help="A bundle of rights."
+)
 @click.option(
     "--expires-days",
     "expires_in",

@@ -75,6 +75,7 @@ class Surroundings:
     run_dir: Path
     drain_seconds: float
     worker: WorkerOptions = field(default_factory=WorkerOptions)
+    objects_url: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self, kind: str, name: str, port: int, own: Mapping[str, str]) -> dict[str, str]:
@@ -83,6 +84,7 @@ class Surroundings:
         ours = {
             **self.endpoints.as_environment(),
             "STANCHION_DATABASE_URL": service_url(self.endpoints.database_url, LOGINS[kind]),
+            "STANCHION_OBJECTS_URL": self.objects_url,
             "STANCHION_PROFILE": "dev",
             "STANCHION_RUN_DIR": str(self.run_dir),
             "STANCHION_HTTP_PORT": str(port),

@@ -125,6 +125,11 @@ class Stack:
         return [service for service in self.services if service.kind == "worker"]
 
     @property
+    def objects_url(self) -> str:
+        """Where artifacts lie: beside the servers, unless a variable names another store."""
+        return os.environ.get("STANCHION_OBJECTS_URL") or (self.root / "objects").as_uri()
+
+    @property
     def api_url(self) -> str:
         """The address of the (first) task service."""
         return self.service("task-service").url
@@ -189,7 +194,8 @@ class Stack:
         for service in services:
             service.reap()
         end_stragglers(set().union(*(service.groups for service in services)))
-        self._notes.remove_endpoints()
+        with self._notes.writing:
+            self._notes.remove_endpoints()  # for good: it is closing
         self._workspace.state.clear()
         self._watcher.stop()
         if self.servers is not None:
@@ -265,8 +271,11 @@ class Stack:
 
     def publish(self) -> None:
         """Write down where everything answers, for tools that look from outside."""
-        if self._owner == os.getpid() and not self._workspace.closing.is_set():
-            self._notes.publish(self)
+        if self._owner != os.getpid():
+            return  # a forked copy, in which nobody would let go of the lock
+        with self._notes.writing:
+            if not self._workspace.closing.is_set():
+                self._notes.publish(self)
 
     # -- inside --
 
@@ -292,7 +301,7 @@ class Stack:
                 port = self._port or self._notes.last_port()
             service = ServiceProcess(
                 self._workspace,
-                Surroundings(self.endpoints, self._run / "ports", self._drain_seconds, self._options, self._env),
+                self._surroundings(),
                 kind=kind,
                 name=name,
                 logs=self.logs,
@@ -302,6 +311,11 @@ class Stack:
             )
             self._services.append(service)
             return service
+
+    def _surroundings(self) -> Surroundings:
+        """What the services share."""
+        ports, drain = self._run / "ports", self._drain_seconds
+        return Surroundings(self.endpoints, ports, drain, self._options, objects_url=self.objects_url, env=self._env)
 
     def _has_targets(self) -> bool:
         own = [self._env, *(values for name, values in self.service_env.items() if name.startswith("worker"))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -22,6 +23,9 @@ class StackNotes:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.writing = threading.RLock()
+        """Whoever starts, ends or supervises a service writes the notes, in a thread of its own: one at a time, so that the
+        last one to look is the last one to write."""
 
     def publish(self, stack: Stack) -> None:
         """Write `endpoints.json`: where everything answers, and every service with its process and log."""
@@ -33,6 +37,7 @@ class StackNotes:
             "api_url": _url(stack, "task-service"),
             "page_url": _url(stack, "orchestrator"),
             **stack.endpoints.as_dict(),
+            "objects_url": stack.objects_url,
             "services": [
                 {
                     "name": service.name,
@@ -75,7 +80,7 @@ class StackNotes:
         """Remove what a stack made under its root; what embedded servers made is theirs to remove."""
         for name in (ENDPOINTS_NAME, KEY_NAME, _PORT_NAME):
             (self._root / name).unlink(missing_ok=True)
-        for folder in ("run", "logs"):
+        for folder in ("run", "logs", "objects"):
             shutil.rmtree(self._root / folder, ignore_errors=True)
 
     def _write(self, name: str, text: str) -> None:

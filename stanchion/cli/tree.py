@@ -30,8 +30,30 @@ TREE: Final = Branch(
                 "steps": Leaf("stanchion.cli.task_read:steps", "list the steps of a task"),
             },
         ),
+        "artifact": Branch(
+            "artifacts",
+            {
+                "list": Leaf("stanchion.cli.artifact:list_versions", "list the versions of a task's artifacts"),
+                "get": Leaf("stanchion.cli.artifact:get", "download a version, or show it"),
+                "put": Leaf("stanchion.cli.artifact:put", "upload a file as a new version"),
+                "pin": Leaf("stanchion.cli.artifact:pin", "keep a version, or let it go"),
+                "verify": Leaf("stanchion.cli.artifact:verify", "check that stored content is what it should be"),
+                "rm": Leaf("stanchion.cli.artifact:rm", "delete versions"),
+            },
+        ),
         "step": Branch("steps", {"show": Leaf("stanchion.cli.step:show", "show a step with its attempts")}),
         "why": Leaf("stanchion.cli.why:why", "say why something does not move, for any id"),
+        "op": Branch(
+            "effects outside",
+            {
+                "list": Leaf("stanchion.cli.op:list_operations", "list operations"),
+                "show": Leaf("stanchion.cli.op:show", "show one with all that is known of it"),
+                "reconcile": Leaf("stanchion.cli.op:reconcile", "have the outside system asked now"),
+                "mark-done": Leaf("stanchion.cli.op:mark_done", "say that one of unknown fate was done"),
+                "mark-not-done": Leaf("stanchion.cli.op:mark_not_done", "say that one of unknown fate was not done"),
+                "compensate": Leaf("stanchion.cli.op:compensate", "have an effect undone"),
+            },
+        ),
         "worker": Branch(
             "workers",
             {
@@ -62,6 +84,52 @@ TREE: Final = Branch(
                 "create": Leaf("stanchion.cli.key:create", "make a key"),
                 "list": Leaf("stanchion.cli.key:list_keys", "list keys, without their secrets"),
                 "revoke": Leaf("stanchion.cli.key:revoke", "end a key"),
+            },
+        ),
+        "login": Leaf("stanchion.cli.login:login", "sign in to the stack on this machine, without a password"),
+        "logout": Leaf("stanchion.cli.login:logout", "end that session"),
+        "whoami": Leaf("stanchion.cli.login:whoami", "say as whom commands act, and with which rights"),
+        "person": Branch(
+            "people",
+            {
+                "list": Leaf("stanchion.cli.person:list_people", "list people with their roles and teams"),
+                "role": Leaf("stanchion.cli.person:role", "give a person a role"),
+                "disable": Leaf("stanchion.cli.person:disable", "keep a person out"),
+                "enable": Leaf("stanchion.cli.person:enable", "let a person in again"),
+            },
+        ),
+        "session": Branch(
+            "sessions of people",
+            {
+                "list": Leaf("stanchion.cli.person:list_sessions", "list one's own, or everybody's"),
+                "revoke": Leaf("stanchion.cli.person:revoke_session", "end one"),
+            },
+        ),
+        "team": Branch(
+            "teams of people",
+            {
+                "list": Leaf("stanchion.cli.team:list_teams", "list teams with their members"),
+                "add": Leaf("stanchion.cli.team:add", "put a person into a team"),
+                "remove": Leaf("stanchion.cli.team:remove", "take a person out of a team"),
+            },
+        ),
+        "audit": Branch(
+            "the audit log",
+            {
+                "list": Leaf("stanchion.cli.audit:list_audit", "list what people and keys did"),
+                "verify": Leaf("stanchion.cli.audit:verify", "check that no entry was changed or removed"),
+            },
+        ),
+        "webhook": Branch(
+            "webhooks",
+            {
+                "list": Leaf("stanchion.cli.webhook:list_webhooks", "list whom we call when something happens"),
+                "add": Leaf("stanchion.cli.webhook:add", "call an address when something happens"),
+                "remove": Leaf("stanchion.cli.webhook:remove", "remove one"),
+                "pause": Leaf("stanchion.cli.webhook:pause", "hold its calls"),
+                "resume": Leaf("stanchion.cli.webhook:resume", "let its calls go again, also after it failed"),
+                "deliveries": Leaf("stanchion.cli.webhook:deliveries", "list calls and what became of them"),
+                "resend": Leaf("stanchion.cli.webhook:resend", "make calls again"),
             },
         ),
         "db": Branch(

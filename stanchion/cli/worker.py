@@ -112,11 +112,13 @@ def _servers(session: Session) -> dict[str, str]:
     from stanchion.cli.launches import LOGINS, service_url
 
     found = Connections(session)
-    admin, kafka, redis = (found.find(name) for name in ("admin_database_url", "kafka_bootstrap", "redis_url"))
+    names = ("admin_database_url", "kafka_bootstrap", "redis_url", "objects_url")
+    admin, kafka, redis, objects = (found.find(name) for name in names)
     if admin is None or not admin.origin.startswith("stack ") or os.environ.get("STANCHION_DATABASE_URL"):
         return {}
     given = {"STANCHION_DATABASE_URL": service_url(admin.value, LOGINS["worker"]), "STANCHION_PROFILE": "dev"}
     given |= {"STANCHION_KAFKA_BOOTSTRAP": kafka.value} if kafka else {}
+    given |= {"STANCHION_OBJECTS_URL": objects.value} if objects else {}
     return given | ({"STANCHION_REDIS_URL": redis.value} if redis else {})
 
 

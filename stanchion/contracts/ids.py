@@ -29,6 +29,10 @@ EVENT: Final = "evt"
 DEAD_LETTER: Final = "ded"
 CHECKPOINT: Final = "ckp"
 WORKSPACE: Final = "wsp"
+PERSON: Final = "usr"
+SESSION: Final = "ses"
+WEBHOOK: Final = "whk"
+DELIVERY: Final = "dlv"
 
 PREFIXES: Final = frozenset(
     {
@@ -46,6 +50,10 @@ PREFIXES: Final = frozenset(
         DEAD_LETTER,
         CHECKPOINT,
         WORKSPACE,
+        PERSON,
+        SESSION,
+        WEBHOOK,
+        DELIVERY,
     }
 )
 

@@ -16,9 +16,17 @@ PAYLOAD_VALUES: Final = 4_000_000  # values in one payload: stops a small value 
 INTEGER_MAX: Final = 2**53 - 1  # beyond it a double, and so JavaScript, rounds
 INLINE_BYTES: Final = 64 * KIB  # payload or result kept in the row; larger ones go by reference
 BLOB_BYTES: Final = 8 * MIB  # content-addressed blob in PostgreSQL
+VALUE_BYTES: Final = 100 * MIB  # a value beyond that goes to the object store, as an artifact; above it: stream one
 COMMAND_BYTES: Final = 64 * KIB  # payload inside a SubmitTask message
 MESSAGE_BYTES: Final = 1_000_000  # whole Kafka message: below the 1 MiB that brokers accept by default
 HTTP_BODY_BYTES: Final = BLOB_BYTES + 64 * KIB  # a request: one payload of blob size and what surrounds it
+
+# --- artifacts ---
+ARTIFACT_BYTES: Final = 50 * 1024 * MIB  # one version; parts of an upload grow, and memory with them, above 80 GiB
+ARTIFACT_CHUNK_BYTES: Final = MIB  # what is written at once is cut into chunks of this size
+MADE_FROM: Final = 1_000  # versions that one version says it is made from
+MEDIA_TYPE_CHARACTERS: Final = 200
+ARTIFACT_GRACE_HOURS: Final = 24.0  # an upload that takes longer is given up, and its content removed
 
 # --- texts ---
 KEY_CHARACTERS: Final = 200  # idempotency keys, operation keys
@@ -43,6 +51,7 @@ OUTBOX_PARTITIONS: Final = (
     8  # of the outbox, each published by one relay at a time; a power of two, fixed with the schema
 )
 BARRIER_SLOTS: Final = 16  # counters that arrivals at a large join are spread over, fixed with the schema
+SUBMISSION_LANES: Final = 8  # chains of a tenant's audit log that submissions are spread over, fixed with the schema
 SLOT_RUN: Final = 64  # neighbouring children that share a slot, so that a batch touches one to three of them
 STEPS_IN_OFFER: Final = 64  # steps named by one ExecuteSteps message
 
@@ -63,6 +72,9 @@ REOFFER_SECONDS: Final = 5.0  # a ready step whose offer is older and that nobod
 WORKER_SEEN_SECONDS: Final = 30  # a worker that was silent for so long serves nobody
 CLOCK_SKEW_SECONDS: Final = 2.0  # a worker whose clock is further off is shown so
 
+# --- effects ---
+UNKNOWN_SECONDS: Final = 86_400.0  # how long an operation of unknown fate is asked after; then a person decides
+
 # --- relay ---
 RELAY_TAKEOVER_SECONDS: Final = 2.0  # silence after which another relay takes a partition
 RELAY_BATCH: Final = 2_000  # outbox rows read at once
@@ -77,6 +89,13 @@ WORKER_SILENT_DAYS: Final = 7.0  # how long one is that fell silent
 INBOX_DAYS: Final = 30.0  # how long ids of applied messages are kept: longer than any broker keeps ours
 SIGNED_DAYS: Final = 29.0  # age of a signed command: below INBOX_DAYS, or one that was forgotten could be replayed
 SIGNED_AHEAD_SECONDS: Final = 300.0  # how far the clock of whoever signs may be ahead of ours
+
+# --- webhooks ---
+WEBHOOKS: Final = 20  # of one tenant
+WEBHOOK_SECONDS: Final = 10.0  # in which an endpoint has to answer
+WEBHOOK_ANSWER_BYTES: Final = 16 * KIB  # that are read of its answer; nothing of it is kept
+WEBHOOK_DAYS: Final = 3.0  # for which it is called again; then the delivery is given up
+WEBHOOK_BACKOFF_SECONDS: Final = 3_600.0  # between two tries at most
 
 # --- pages ---
 PAGE_ROWS: Final = 100

@@ -49,6 +49,15 @@ TRANSACTIONS: dict[str, str] = {
     "relay_claim": "a relay claims outbox partitions",
     "relay_delete": "sent messages are deleted",
     "bury": "a message is parked",
+    "begin_artifact": "a version of an artifact is begun",
+    "flip_artifact": "a version of an artifact becomes available",
+    "curate": "a version of an artifact is pinned, let go, or deleted",
+    "op_prepare": "an operation is decided on",
+    "op_dispatch": "an operation is about to be sent",
+    "op_settle": "what a request came to is recorded",
+    "op_probe": "what the outside system said is recorded",
+    "op_doubt": "a step ends in doubt, or its probe ends",
+    "op_tell": "a person says what became of an operation",
 }
 """Every transaction that changes facts, by its name in failpoints."""
 

@@ -1,7 +1,8 @@
 """Renders the whole schema from its definitions: tables, state machines, functions, policies and grants.
 
-`python -m stanchion.db.render` prints it; `make generate` writes `stanchion/db/schema.sql`; the first migration holds a
-frozen copy, and a test builds a database both ways and compares them.
+`python -m stanchion.db.render` prints it; `make generate` writes `stanchion/db/schema.sql`. The first migration holds a
+frozen copy of the whole. A later one has its own changes of tables, and behind them a frozen copy of what `--anew`
+prints: all that has no rows is dropped and made again. A test builds a database both ways and compares them.
 """
 
 from __future__ import annotations
@@ -20,46 +21,25 @@ from stanchion.state.render import transition_guard
 
 from . import grants
 from .columns import metadata
+from .rules import RULES, VERSIONED
 from .tables import GLOBAL_TABLES
 
 DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves this constructor untyped
 
-STEP_RULES = """
-  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a step rises by one with each transition';
-  END IF;
-  IF NEW.fence <> OLD.fence + (CASE WHEN OLD.state = 'ready' AND NEW.state = 'leased' THEN 1 ELSE 0 END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the fence of a step rises by one with each lease, and only then';
-  END IF;
-  IF OLD.state IN ('leased', 'running') THEN
-    IF NEW.proof = OLD.fence THEN NULL;
-    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed') AND NOT EXISTS (
-      SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.fence = OLD.fence AND a.tenant_id = OLD.tenant_id AND a.lease_until >= stanchion.clock()) THEN NULL;
-    ELSIF NEW.proof = -2 AND NEW.state = 'cancelled' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
-    ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s, the current one is %s', NEW.proof, OLD.fence);
-    END IF;
-  ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'a step is reopened only while its run is live';
-  END IF;
-  -- the proof never stays: the next writer must present its own
-  NEW.proof := 0;"""
-VERSIONED = """
-  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a {table} rises by one with each transition';
-  END IF;"""
-ATTEMPT_RULES = """
-  IF OLD.ended_at IS NOT NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an attempt that ended is immutable';
-  END IF;
-  IF OLD.fence IS DISTINCT FROM (SELECT s.fence FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id) THEN
-    RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('fence %s is not the current one of its step', OLD.fence);
-  END IF;"""
-RULES = {"step": STEP_RULES, "attempt": ATTEMPT_RULES}
+READERS_SEE = {"artifact_version": "state = 'available'"}
+"""What of a table its readers see, beside their tenant's rows alone."""
 
 INLINED = ("clock", "event_xid")
 """Functions that must stay inlinable: a default that calls them runs for every row."""
-FENCED_TABLES = ("result", "event", "attempt")
-APPEND_ONLY = {"event": "run", "barrier_release": "barrier", "refused_write": "run", "audit": "", "workflow": ""}
+FENCED_TABLES = ("result", "event", "attempt", "artifact_version", "operation")
+APPEND_ONLY = {
+    "event": "run",
+    "barrier_release": "barrier",
+    "refused_write": "run",
+    "operation_probe": "operation",
+    "audit": "",
+    "workflow": "",
+}
 """Tables that only grow, and what each row belongs to: once that is gone, retention may remove the row."""
 
 
@@ -130,6 +110,12 @@ def _triggers() -> list[str]:
         "CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();"
     )
     out.append(
+        "CREATE TRIGGER artifact_guard BEFORE UPDATE ON stanchion.artifact FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_guard();"
+    )
+    out.append(
+        "CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();"
+    )
+    out.append(
         "CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();"
     )
     return out
@@ -160,8 +146,9 @@ def _policies() -> list[str]:
             out.append(f"CREATE POLICY everyone ON {name} FOR SELECT USING (true);")
         else:
             # a missing tenant is an error, not an empty answer
+            more = f" AND {READERS_SEE[table.name]}" if table.name in READERS_SEE else ""
             out.append(
-                f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);"
+                f"CREATE POLICY tenant_only ON {name} FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid{more});"
             )
     return out
 
@@ -204,6 +191,23 @@ END $$;"""
     return out
 
 
+def _rules() -> list[str]:
+    """All that has no rows: it is made the same way for a new database and by each migration."""
+    return [
+        *[f for f in _functions() if not any(f"CREATE FUNCTION {name}(" in f for name in INLINED)],
+        *_trigger_functions(),
+        *_triggers(),
+        *_policies(),
+        *[f"ALTER TABLE {t.fullname} OWNER TO {grants.OWNER};" for t in metadata.sorted_tables],
+        f"ALTER TABLE stanchion.event_default OWNER TO {grants.OWNER};",
+        *_owners_and_grants(),
+    ]
+
+
+_SETTINGS = "SET search_path = stanchion, pg_temp;\nSET check_function_bodies = off;"
+_RESET = "RESET search_path;\nRESET check_function_bodies;"
+
+
 def render() -> str:
     """The whole schema as one SQL script for an empty database, run as a superuser or the database's owner."""
     tables = [_ddl(CreateTable(t)) for t in metadata.sorted_tables]
@@ -213,7 +217,7 @@ def render() -> str:
     parts = [
         "-- Generated by `make generate` from stanchion/db/tables, stanchion/state and stanchion/db/functions. Do not edit.",
         _roles(),
-        f"CREATE SCHEMA stanchion AUTHORIZATION {grants.OWNER};\nGRANT CREATE, USAGE ON SCHEMA stanchion TO {grants.ENGINE};\nSET search_path = stanchion, pg_temp;\nSET check_function_bodies = off;",
+        f"CREATE SCHEMA stanchion AUTHORIZATION {grants.OWNER};\nGRANT CREATE, USAGE ON SCHEMA stanchion TO {grants.ENGINE};\n{_SETTINGS}",
         "-- these come first: defaults name them",
         *[(files("stanchion.db") / "functions" / f"{name}.sql").read_text().strip() for name in INLINED],
         *tables,
@@ -221,21 +225,64 @@ def render() -> str:
         f"INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, {limits.OUTBOX_PARTITIONS - 1}) p;",
         "INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FROM pg_control_system() c;",
         *indexes,
-        *[f for f in _functions() if not any(f"CREATE FUNCTION {name}(" in f for name in INLINED)],
-        *_trigger_functions(),
-        *_triggers(),
-        *_policies(),
-        *[f"ALTER TABLE {t.fullname} OWNER TO {grants.OWNER};" for t in metadata.sorted_tables],
-        f"ALTER TABLE stanchion.event_default OWNER TO {grants.OWNER};",
-        *_owners_and_grants(),
+        *_rules(),
         "SELECT stanchion.guard_partition('event_default');\nSELECT stanchion.make_partitions(2);",
-        "RESET search_path;\nRESET check_function_bodies;",
+        _RESET,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _undo_rules() -> str:
+    """Take away what `_rules` makes. The inlined functions stay: defaults depend on them, and a database that was restored
+    into another cluster has an `event_xid` of its own."""
+    kept = ", ".join(f"'{name}'" for name in INLINED)
+    roles = (grants.OWNER, grants.ENGINE, *grants.LOGINS)
+    return f"""DO $$
+DECLARE
+  r record;
+BEGIN
+  FOR r IN SELECT p.policyname, p.tablename FROM pg_policies p WHERE p.schemaname = 'stanchion' LOOP
+    EXECUTE format('DROP POLICY %I ON %I', r.policyname, r.tablename);
+  END LOOP;
+  FOR r IN SELECT t.tgname, c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid WHERE c.relnamespace = 'stanchion'::regnamespace AND NOT t.tgisinternal AND t.tgparentid = 0 LOOP
+    EXECUTE format('DROP TRIGGER %I ON %I', r.tgname, r.relname);
+  END LOOP;
+  FOR r IN SELECT p.oid::regprocedure AS signature FROM pg_proc p WHERE p.pronamespace = 'stanchion'::regnamespace AND p.proname NOT IN ({kept}) LOOP
+    EXECUTE format('DROP FUNCTION %s', r.signature);
+  END LOOP;
+  FOR r IN SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'stanchion'::regnamespace AND c.relkind = 'c' LOOP
+    EXECUTE format('DROP TYPE %I', r.relname);
+  END LOOP;
+  FOR r IN SELECT c.relname, c.relkind FROM pg_class c WHERE c.relnamespace = 'stanchion'::regnamespace AND c.relacl IS NOT NULL LOOP
+    EXECUTE format('REVOKE ALL ON %s %I FROM {", ".join(roles[1:])}', CASE r.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, r.relname);
+  END LOOP;
+  FOR r IN SELECT p.oid::regprocedure AS signature, a.name FROM pg_proc p, unnest(ARRAY['{"', '".join(roles)}']) a(name) WHERE p.pronamespace = 'stanchion'::regnamespace AND p.proowner <> a.name::regrole LOOP
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM %I', r.signature, r.name);
+  END LOOP;
+END $$;"""
+
+
+def render_anew() -> str:
+    """All that has no rows, made anew in a database whose tables are right already: the end of a migration."""
+    parts = [
+        "-- Printed by `python -m stanchion.db.render --anew`, and frozen with this migration. Do not edit.",
+        _SETTINGS,
+        _undo_rules(),
+        *_rules(),
+        "SELECT stanchion.guard_partition(c.relname) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'stanchion.event'::regclass;",
+        _RESET,
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def main(argv: list[str]) -> int:
-    """Print the schema; `--write` puts it where it belongs, `--check` fails when what stands there differs."""
+    """Print the schema; `--write` puts it where it belongs, `--check` fails when what stands there differs.
+
+    `--anew` prints the end of a migration.
+    """
+    if "--anew" in argv:
+        sys.stdout.write(render_anew())
+        return 0
     rendered = render()
     target = Path(__file__).with_name("schema.sql")
     if "--write" in argv:

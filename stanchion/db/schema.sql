@@ -67,6 +67,54 @@ CREATE TABLE stanchion.api_key (
 	CONSTRAINT a_secret_is_kept_as_its_hash CHECK (octet_length(secret_hash) = 32)
 );
 
+CREATE TABLE stanchion.artifact (
+	tenant_id UUID NOT NULL,
+	artifact_id UUID DEFAULT uuidv7() NOT NULL,
+	task_id UUID NOT NULL,
+	name TEXT NOT NULL,
+	latest INTEGER DEFAULT '0' NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT artifact_pkey PRIMARY KEY (artifact_id, tenant_id),
+	CONSTRAINT artifact_task_id_name_tenant_id_key UNIQUE (task_id, name, tenant_id),
+	CONSTRAINT an_artifact_has_a_name_of_bounded_length CHECK (length(name) BETWEEN 1 AND 200),
+	CONSTRAINT versions_of_an_artifact_count_from_one CHECK (latest >= 0)
+)
+ WITH (fillfactor = 70);
+
+CREATE TABLE stanchion.artifact_version (
+	tenant_id UUID NOT NULL,
+	version_id UUID DEFAULT uuidv7() NOT NULL,
+	artifact_id UUID NOT NULL,
+	task_id UUID NOT NULL,
+	run_id UUID NOT NULL,
+	step_id UUID,
+	fence BIGINT,
+	actor TEXT,
+	number INTEGER,
+	version BIGINT DEFAULT '0' NOT NULL,
+	state TEXT NOT NULL,
+	sha256 BYTEA,
+	size BIGINT,
+	media_type TEXT NOT NULL,
+	made_from UUID[] DEFAULT '{}' NOT NULL,
+	outlives BOOLEAN DEFAULT 'false' NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	available_at TIMESTAMP WITH TIME ZONE,
+	deleted_at TIMESTAMP WITH TIME ZONE,
+	pinned_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT artifact_version_pkey PRIMARY KEY (version_id, tenant_id),
+	CONSTRAINT content_is_named_by_its_sha256 CHECK (octet_length(sha256) = 32),
+	CONSTRAINT content_has_a_size CHECK (size >= 0),
+	CONSTRAINT a_version_is_of_a_lease_or_of_somebody CHECK ((step_id IS NULL) = (fence IS NULL) AND (step_id IS NULL) = (actor IS NOT NULL)),
+	CONSTRAINT states_of_artifact_versions CHECK (state IN ('pending', 'available', 'deleted')),
+	CONSTRAINT an_available_version_has_its_content CHECK (state <> 'available' OR (number IS NOT NULL AND sha256 IS NOT NULL AND size IS NOT NULL)),
+	CONSTRAINT a_pending_version_has_no_number CHECK (state <> 'pending' OR number IS NULL),
+	CONSTRAINT a_version_is_numbered_when_it_becomes_available CHECK ((number IS NOT NULL) = (available_at IS NOT NULL)),
+	CONSTRAINT a_version_has_an_end_only_when_it_was_deleted CHECK ((deleted_at IS NOT NULL) = (state = 'deleted')),
+	CONSTRAINT only_an_available_version_is_pinned CHECK (pinned_at IS NULL OR state = 'available')
+)
+ WITH (fillfactor = 70);
+
 CREATE TABLE stanchion.attempt (
 	tenant_id UUID NOT NULL,
 	step_id UUID NOT NULL,
@@ -91,6 +139,7 @@ CREATE TABLE stanchion.attempt (
 
 CREATE TABLE stanchion.audit (
 	tenant_id UUID NOT NULL,
+	lane SMALLINT DEFAULT '0' NOT NULL,
 	audit_id BIGINT GENERATED ALWAYS AS IDENTITY,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	actor TEXT NOT NULL,
@@ -99,7 +148,8 @@ CREATE TABLE stanchion.audit (
 	detail JSONB NOT NULL,
 	previous_hash BYTEA,
 	hash BYTEA NOT NULL,
-	CONSTRAINT audit_pkey PRIMARY KEY (audit_id, tenant_id)
+	CONSTRAINT audit_pkey PRIMARY KEY (audit_id, tenant_id),
+	CONSTRAINT lanes_of_the_audit_log CHECK (lane BETWEEN 0 AND 8)
 );
 
 CREATE TABLE stanchion.barrier (
@@ -256,6 +306,79 @@ CREATE TABLE stanchion.node_stat (
 	CONSTRAINT node_stat_pkey PRIMARY KEY (workflow, version, node)
 );
 
+CREATE TABLE stanchion.object_removal (
+	tenant_id UUID NOT NULL,
+	sha256 BYTEA NOT NULL,
+	asked_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	begun_at TIMESTAMP WITH TIME ZONE,
+	removed_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT object_removal_pkey PRIMARY KEY (sha256, tenant_id),
+	CONSTRAINT an_object_is_named_by_its_sha256 CHECK (octet_length(sha256) = 32),
+	CONSTRAINT a_removal_begins_before_it_ends CHECK (removed_at IS NULL OR begun_at IS NOT NULL)
+);
+
+CREATE TABLE stanchion.operation (
+	tenant_id UUID NOT NULL,
+	operation_id UUID NOT NULL,
+	task_id UUID NOT NULL,
+	run_id UUID NOT NULL,
+	step_id UUID NOT NULL,
+	fence BIGINT NOT NULL,
+	proof BIGINT DEFAULT '0' NOT NULL,
+	scope_id UUID NOT NULL,
+	kind TEXT NOT NULL,
+	key TEXT NOT NULL,
+	state TEXT NOT NULL,
+	version BIGINT DEFAULT '0' NOT NULL,
+	payload JSONB,
+	payload_blob BYTEA,
+	payload_hash BYTEA NOT NULL,
+	request_key TEXT NOT NULL,
+	reach TEXT NOT NULL,
+	can_query BOOLEAN NOT NULL,
+	keeps_key_ms BIGINT,
+	lands_within_ms BIGINT,
+	undo_kind TEXT,
+	compensates UUID,
+	sends SMALLINT DEFAULT '0' NOT NULL,
+	probes SMALLINT DEFAULT '0' NOT NULL,
+	receipt JSONB,
+	provider_id TEXT,
+	error JSONB,
+	settled_by TEXT,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	dispatched_at TIMESTAMP WITH TIME ZONE,
+	key_until TIMESTAMP WITH TIME ZONE,
+	lands_until TIMESTAMP WITH TIME ZONE,
+	unknown_since TIMESTAMP WITH TIME ZONE,
+	verified_at TIMESTAMP WITH TIME ZONE,
+	confirmed_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT operation_pkey PRIMARY KEY (operation_id, tenant_id),
+	CONSTRAINT reaches_of_operations CHECK (reach IN ('reversible', 'compensatable', 'irreversible')),
+	CONSTRAINT a_payload_is_bound_by_its_sha256 CHECK (octet_length(payload_hash) = 32),
+	CONSTRAINT a_proof_of_an_operation_is_never_stored CHECK (proof = 0),
+	CONSTRAINT a_key_has_at_most_200_characters CHECK (length(key) BETWEEN 1 AND 200),
+	CONSTRAINT times_of_operations_are_positive CHECK (keeps_key_ms IS NULL OR keeps_key_ms > 0 AND (lands_within_ms IS NULL OR lands_within_ms > 0)),
+	CONSTRAINT states_of_operations CHECK (state IN ('prepared', 'dispatched', 'confirmed', 'unknown', 'not_done', 'refused', 'compensated')),
+	CONSTRAINT an_operation_was_sent_when_it_is_known_of CHECK (state IN ('prepared', 'refused', 'not_done') OR sends > 0),
+	CONSTRAINT a_confirmed_operation_has_a_time CHECK ((state IN ('confirmed', 'compensated')) = (confirmed_at IS NOT NULL))
+)
+ WITH (fillfactor = 70);
+
+CREATE TABLE stanchion.operation_probe (
+	tenant_id UUID NOT NULL,
+	operation_id UUID NOT NULL,
+	number SMALLINT NOT NULL,
+	by TEXT NOT NULL,
+	verdict TEXT NOT NULL,
+	conclusive BOOLEAN NOT NULL,
+	detail JSONB,
+	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT operation_probe_pkey PRIMARY KEY (operation_id, number, tenant_id),
+	CONSTRAINT verdicts_of_probes CHECK (verdict IN ('done', 'not_done', 'cant_tell'))
+);
+
 CREATE TABLE stanchion.outbox (
 	id BIGINT GENERATED ALWAYS AS IDENTITY,
 	part SMALLINT NOT NULL,
@@ -281,6 +404,27 @@ CREATE TABLE stanchion.outbox_partition (
 	CONSTRAINT outbox_partition_pkey PRIMARY KEY (part)
 )
  WITH (fillfactor = 20);
+
+CREATE TABLE stanchion.person (
+	person_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	name TEXT NOT NULL,
+	display_name TEXT NOT NULL,
+	email TEXT,
+	issuer TEXT,
+	subject TEXT,
+	role TEXT NOT NULL,
+	rights TEXT[] DEFAULT '{}' NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	disabled_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT person_pkey PRIMARY KEY (person_id, tenant_id),
+	CONSTRAINT person_tenant_id_name_key UNIQUE (tenant_id, name),
+	CONSTRAINT person_tenant_id_issuer_subject_key UNIQUE (tenant_id, issuer, subject),
+	CONSTRAINT a_person_has_a_handle CHECK (name ~ '^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$'),
+	CONSTRAINT roles_of_people CHECK (role IN ('viewer', 'operator', 'approver', 'admin', 'platform')),
+	CONSTRAINT only_payloads_are_a_right_of_their_own CHECK (rights <@ ARRAY['payload.read']),
+	CONSTRAINT a_subject_has_an_issuer CHECK ((issuer IS NULL) = (subject IS NULL))
+);
 
 CREATE TABLE stanchion.ready (
 	step_id UUID NOT NULL,
@@ -358,6 +502,25 @@ CREATE TABLE stanchion.run (
 )
  WITH (fillfactor = 40);
 
+CREATE TABLE stanchion.session (
+	session_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	person_id UUID NOT NULL,
+	kind TEXT NOT NULL,
+	token_hash BYTEA NOT NULL,
+	csrf_secret BYTEA NOT NULL,
+	idle_seconds INTEGER NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	used_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	expires_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	revoked_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT session_pkey PRIMARY KEY (session_id, tenant_id),
+	CONSTRAINT session_token_hash_key UNIQUE (token_hash),
+	CONSTRAINT kinds_of_sessions CHECK (kind IN ('browser', 'cli')),
+	CONSTRAINT a_token_is_kept_as_its_hash CHECK (octet_length(token_hash) = 32),
+	CONSTRAINT a_csrf_secret_has_32_bytes CHECK (octet_length(csrf_secret) = 32)
+);
+
 CREATE TABLE stanchion.set_aside (
 	kind TEXT NOT NULL,
 	target_id UUID NOT NULL,
@@ -370,6 +533,18 @@ CREATE TABLE stanchion.set_aside (
 	retry_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT set_aside_pkey PRIMARY KEY (target_id, kind, tenant_id),
 	CONSTRAINT kinds_of_what_may_be_set_aside CHECK (kind IN ('lease', 'timer', 'expansion', 'run', 'barrier'))
+);
+
+CREATE TABLE stanchion.sign_in (
+	state_hash BYTEA NOT NULL,
+	tenant_id UUID NOT NULL,
+	binder_hash BYTEA NOT NULL,
+	nonce TEXT NOT NULL,
+	verifier TEXT NOT NULL,
+	return_to TEXT NOT NULL,
+	expires_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT sign_in_pkey PRIMARY KEY (state_hash, tenant_id),
+	CONSTRAINT a_sign_in_is_found_by_hashes CHECK (octet_length(state_hash) = 32 AND octet_length(binder_hash) = 32)
 );
 
 CREATE TABLE stanchion.signing_key (
@@ -396,6 +571,7 @@ CREATE TABLE stanchion.step (
 	waits SMALLINT DEFAULT '0' NOT NULL,
 	attempts SMALLINT DEFAULT '0' NOT NULL,
 	losses SMALLINT DEFAULT '0' NOT NULL,
+	doubts SMALLINT DEFAULT '0' NOT NULL,
 	max_attempts SMALLINT DEFAULT '4' NOT NULL,
 	priority SMALLINT DEFAULT '0' NOT NULL,
 	counts BOOLEAN DEFAULT 'false' NOT NULL,
@@ -425,13 +601,15 @@ CREATE TABLE stanchion.step (
 	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT step_pkey PRIMARY KEY (step_id, tenant_id),
-	CONSTRAINT kinds_of_steps CHECK (kind IN ('step', 'fan')),
+	CONSTRAINT kinds_of_steps CHECK (kind IN ('step', 'fan', 'undo')),
 	CONSTRAINT attempts_stay_within_the_budget CHECK (attempts <= max_attempts),
 	CONSTRAINT waits_never_fall_below_zero CHECK (waits >= 0),
 	CONSTRAINT a_proof_is_never_stored CHECK (proof = 0),
 	CONSTRAINT only_a_skipped_step_is_spoiled CHECK (NOT spoiled OR state = 'skipped'),
-	CONSTRAINT states_of_steps CHECK (state IN ('pending', 'ready', 'leased', 'running', 'waiting', 'retry_wait', 'succeeded', 'failed', 'cancelled', 'skipped')),
-	CONSTRAINT a_fan_out_is_never_leased CHECK (kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait'))
+	CONSTRAINT states_of_steps CHECK (state IN ('pending', 'ready', 'leased', 'running', 'waiting', 'retry_wait', 'unknown', 'reconciling', 'succeeded', 'failed', 'cancelled', 'skipped')),
+	CONSTRAINT a_fan_out_is_never_leased CHECK (kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait')),
+	CONSTRAINT what_is_in_doubt_is_never_settled CHECK (doubts = 0 OR state IN ('leased', 'running', 'reconciling', 'unknown')),
+	CONSTRAINT only_doubts_make_a_step_unknown CHECK (state <> 'unknown' OR doubts > 0)
 )
  WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 
@@ -466,6 +644,15 @@ CREATE TABLE stanchion.task (
 )
  WITH (fillfactor = 70);
 
+CREATE TABLE stanchion.team_member (
+	tenant_id UUID NOT NULL,
+	team TEXT NOT NULL,
+	person_id UUID NOT NULL,
+	added_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT team_member_pkey PRIMARY KEY (person_id, team, tenant_id),
+	CONSTRAINT a_team_has_a_handle CHECK (team ~ '^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$')
+);
+
 CREATE TABLE stanchion.tenant (
 	tenant_id UUID NOT NULL,
 	name TEXT NOT NULL,
@@ -483,9 +670,49 @@ CREATE TABLE stanchion.timer (
 	target_id UUID NOT NULL,
 	version BIGINT,
 	CONSTRAINT timer_pkey PRIMARY KEY (timer_id, tenant_id),
-	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline'))
+	CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe'))
 )
  WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000);
+
+CREATE TABLE stanchion.webhook (
+	webhook_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	url TEXT NOT NULL,
+	events TEXT[] NOT NULL,
+	master TEXT NOT NULL,
+	state TEXT DEFAULT 'active' NOT NULL,
+	created_by TEXT NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	changed_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT webhook_pkey PRIMARY KEY (webhook_id, tenant_id),
+	CONSTRAINT states_of_webhooks CHECK (state IN ('active', 'paused', 'failed')),
+	CONSTRAINT a_webhook_wants_something CHECK (cardinality(events) BETWEEN 1 AND 50)
+);
+
+CREATE TABLE stanchion.webhook_delivery (
+	delivery_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	webhook_id UUID NOT NULL,
+	event_id UUID NOT NULL,
+	type TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	body JSONB NOT NULL,
+	state TEXT DEFAULT 'due' NOT NULL,
+	fence BIGINT DEFAULT '0' NOT NULL,
+	tries INTEGER DEFAULT '0' NOT NULL,
+	status INTEGER,
+	error TEXT,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	due_at TIMESTAMP WITH TIME ZONE,
+	give_up_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	ended_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT webhook_delivery_pkey PRIMARY KEY (delivery_id, tenant_id),
+	CONSTRAINT webhook_delivery_webhook_id_event_id_tenant_id_key UNIQUE (webhook_id, event_id, tenant_id),
+	CONSTRAINT states_of_webhook_deliveries CHECK (state IN ('due', 'sent', 'failed')),
+	CONSTRAINT a_delivery_has_an_end_only_when_it_ended CHECK ((ended_at IS NULL) = (state = 'due')),
+	CONSTRAINT what_has_ended_is_not_due CHECK (state = 'due' OR due_at IS NULL)
+)
+ WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 5000, fillfactor = 70);
 
 CREATE TABLE stanchion.worker (
 	worker_id UUID NOT NULL,
@@ -523,9 +750,23 @@ INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity'
 
 INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FROM pg_control_system() c;
 
+CREATE INDEX artifact_content ON stanchion.artifact_version (sha256) WHERE state = 'available';
+
+CREATE UNIQUE INDEX artifact_version_number ON stanchion.artifact_version (artifact_id, number, tenant_id);
+
+CREATE INDEX artifact_version_of_run ON stanchion.artifact_version (run_id);
+
+CREATE INDEX artifact_version_of_task ON stanchion.artifact_version (task_id, version_id);
+
+CREATE INDEX artifact_version_outlives ON stanchion.artifact_version (version_id) WHERE outlives AND pinned_at IS NULL AND state = 'available';
+
+CREATE INDEX artifact_version_pending ON stanchion.artifact_version (created_at) WHERE state = 'pending';
+
 CREATE UNIQUE INDEX attempt_one_open ON stanchion.attempt (step_id, tenant_id) WHERE ended_at IS NULL;
 
 CREATE INDEX attempt_open ON stanchion.attempt (lease_until) WHERE ended_at IS NULL;
+
+CREATE INDEX audit_lanes ON stanchion.audit (tenant_id, lane, audit_id);
 
 CREATE INDEX audit_of_tenant ON stanchion.audit (tenant_id, audit_id);
 
@@ -543,6 +784,26 @@ CREATE INDEX maintenance_ended ON stanchion.maintenance_job (finished_at) WHERE 
 
 CREATE INDEX maintenance_open ON stanchion.maintenance_job (due_at) WHERE finished_at IS NULL;
 
+CREATE INDEX object_removal_ended ON stanchion.object_removal (removed_at) WHERE removed_at IS NOT NULL;
+
+CREATE INDEX object_removal_open ON stanchion.object_removal (asked_at) WHERE removed_at IS NULL;
+
+CREATE INDEX operation_blob ON stanchion.operation (payload_blob) WHERE payload_blob IS NOT NULL;
+
+CREATE UNIQUE INDEX operation_compensation ON stanchion.operation (compensates, tenant_id) WHERE compensates IS NOT NULL;
+
+CREATE UNIQUE INDEX operation_key ON stanchion.operation (scope_id, kind, key, tenant_id);
+
+CREATE INDEX operation_of_run ON stanchion.operation (run_id, operation_id);
+
+CREATE INDEX operation_of_step ON stanchion.operation (step_id);
+
+CREATE INDEX operation_of_task ON stanchion.operation (task_id, operation_id);
+
+CREATE UNIQUE INDEX operation_request_key ON stanchion.operation (request_key, tenant_id);
+
+CREATE INDEX operation_unsettled ON stanchion.operation (tenant_id, unknown_since) WHERE state IN ('dispatched', 'unknown');
+
 CREATE INDEX outbox_part ON stanchion.outbox (part, id);
 
 CREATE INDEX ready_offered ON stanchion.ready (queue, offered_at) WHERE offered_at IS NOT NULL;
@@ -558,6 +819,10 @@ CREATE INDEX result_blob ON stanchion.result (blob) WHERE blob IS NOT NULL;
 CREATE INDEX run_of_task ON stanchion.run (task_id, number);
 
 CREATE INDEX run_winding_down ON stanchion.run (run_id) WHERE state = 'cancelling';
+
+CREATE INDEX sessions_of_person ON stanchion.session (person_id);
+
+CREATE INDEX sign_ins_by_end ON stanchion.sign_in (expires_at);
 
 CREATE INDEX step_blob ON stanchion.step (input_blob) WHERE input_blob IS NOT NULL;
 
@@ -575,11 +840,23 @@ CREATE INDEX task_newest ON stanchion.task (tenant_id, task_id DESC);
 
 CREATE INDEX task_with_payload ON stanchion.task (ended_at) WHERE ended_at IS NOT NULL AND payload_removed_at IS NULL;
 
+CREATE INDEX teams_of_tenant ON stanchion.team_member (tenant_id, team);
+
 CREATE INDEX timer_due ON stanchion.timer (due_at);
 
 CREATE INDEX timer_expand ON stanchion.timer (run_id, due_at) WHERE kind = 'expand';
 
 CREATE INDEX timer_of_target ON stanchion.timer (target_id);
+
+CREATE INDEX webhooks_of_tenant ON stanchion.webhook (tenant_id);
+
+CREATE INDEX deliveries_due ON stanchion.webhook_delivery (due_at) WHERE state = 'due' AND due_at IS NOT NULL;
+
+CREATE INDEX deliveries_ended ON stanchion.webhook_delivery (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE INDEX deliveries_of_tenant ON stanchion.webhook_delivery (tenant_id, delivery_id);
+
+CREATE INDEX deliveries_of_webhook ON stanchion.webhook_delivery (webhook_id, due_at) WHERE state = 'due';
 
 -- purpose: the composite types that functions pass among themselves
 -- transition: none
@@ -620,6 +897,8 @@ BEGIN
   IF TG_OP = 'DELETE' AND TG_LEVEL = 'ROW' AND TG_NARGS = 1 THEN
     IF TG_ARGV[0] = 'run' THEN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
+    ELSIF TG_ARGV[0] = 'operation' THEN
+      IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
       RETURN OLD;
     END IF;
@@ -636,13 +915,29 @@ BEGIN
   RETURN NEW;
 END $$;
 
+CREATE FUNCTION artifact_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- numbers of versions have no holes and are never given twice, and a name stays what it is the name of
+  IF (NEW.tenant_id, NEW.artifact_id, NEW.task_id, NEW.name, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.artifact_id, OLD.task_id, OLD.name, OLD.created_at) OR NEW.latest NOT IN (OLD.latest, OLD.latest + 1) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an artifact only counts its versions';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION artifact_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- a row that went while its content stayed would leave an object that nothing accounts for
+  IF OLD.state <> 'deleted' THEN RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('a version that is %s is not removed', OLD.state); END IF;
+  RETURN OLD;
+END $$;
+
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
-  -- one writer a tenant at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
-  PERFORM pg_advisory_xact_lock(hashtextextended('audit:' || NEW.tenant_id::text, 0));
+  -- one writer a lane at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
+  PERFORM pg_advisory_xact_lock(hashtextextended(concat('audit:', NEW.tenant_id, ':', NEW.lane), 0));
   NEW.audit_id := nextval('audit_audit_id_seq');
-  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id ORDER BY a.audit_id DESC LIMIT 1);
-  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(concat_ws(E'\x1f', NEW.tenant_id, NEW.at AT TIME ZONE 'UTC', NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
+  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id AND a.lane = NEW.lane ORDER BY a.audit_id DESC LIMIT 1);
+  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(audit_text(NEW.tenant_id, NEW.lane, NEW.audit_id, NEW.at, NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
   RETURN NEW;
 END $$;
 
@@ -671,6 +966,36 @@ CREATE FUNCTION slot_of(p_idx int) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL S
 CREATE FUNCTION next_sequence(p_run uuid) RETURNS bigint LANGUAGE sql VOLATILE SET search_path = stanchion, pg_temp AS $$
   UPDATE run SET seq = seq + 1 WHERE run_id = p_run RETURNING seq
 $$;
+
+-- purpose: give up versions that were begun so long ago and never became available: their writer died, or was refused
+-- transition: artifact_version pending -> deleted
+-- fenced by: each version's state under its lock; a flip takes the same
+-- locks: versions (skipping locked ones)
+CREATE FUNCTION abandon_versions(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_n int;
+BEGIN
+  WITH d AS (
+    UPDATE artifact_version v SET state = 'deleted', version = v.version + 1, deleted_at = v_now WHERE (v.version_id, v.tenant_id) IN (
+      SELECT x.version_id, x.tenant_id FROM artifact_version x WHERE x.state = 'pending' AND x.created_at < v_now - p_older ORDER BY x.created_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED)
+    RETURNING v.*
+  ), e AS (
+    INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body) SELECT d.tenant_id, d.run_id, 'ArtifactAbandoned', d.version, v_now, 'sweeper', jsonb_strip_nulls(jsonb_build_object('artifact', d.version_id, 'step', d.step_id)) FROM d
+  )
+  SELECT count(*) INTO v_n FROM d;
+  RETURN v_n;
+END $$;
+
+-- purpose: keep what was learned about an operation, whoever learned it and whether or not it settles anything
+-- transition: none
+-- fenced by: the caller
+-- locks: the caller holds the operation
+CREATE FUNCTION add_probe(o operation, p_by text, p_verdict text, p_conclusive boolean, p_detail jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  INSERT INTO operation_probe (tenant_id, operation_id, number, by, verdict, conclusive, detail) VALUES (o.tenant_id, o.operation_id, o.probes + 1, p_by, p_verdict, p_conclusive, p_detail);
+  UPDATE operation x SET probes = x.probes + 1, verified_at = clock(), updated_at = clock() WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id;
+END $$;
 
 -- purpose: expansion in a retried run, one step a branch: children that succeeded on the same item before are born with that result, the others are ready; returns the arrivals, for the caller to spread
 -- transition: births: step succeeded (adopted) or ready
@@ -827,6 +1152,28 @@ CREATE FUNCTION aside(p_kind text) RETURNS uuid[] LANGUAGE sql STABLE SET search
   SELECT ARRAY(SELECT x.target_id FROM set_aside x WHERE x.kind = p_kind AND x.retry_at > clock())
 $$;
 
+-- purpose: ask for content to be removed that no available version of the tenant names; returns how many are asked for anew
+-- transition: none
+-- fenced by: the object's lock: whoever names the content takes it too
+-- locks: objects by hash
+CREATE FUNCTION ask_removals(p_tenant uuid, p_hashes bytea[]) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int := 0;
+  v_hash bytea;
+BEGIN
+  FOR v_hash IN SELECT DISTINCT h FROM unnest(p_hashes) h ORDER BY h LOOP
+    -- most of what a sweep looks at is named: only what is not is worth a lock, of which a transaction has a few thousand
+    CONTINUE WHEN EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available');
+    PERFORM lock_object(p_tenant, v_hash);
+    IF NOT EXISTS (SELECT FROM artifact_version v WHERE v.sha256 = v_hash AND v.tenant_id = p_tenant AND v.state = 'available') THEN
+      INSERT INTO object_removal (tenant_id, sha256) VALUES (p_tenant, v_hash)
+      ON CONFLICT (sha256, tenant_id) DO UPDATE SET asked_at = clock(), begun_at = NULL, removed_at = NULL WHERE object_removal.removed_at IS NOT NULL;
+      IF FOUND THEN v_n := v_n + 1; END IF;
+    END IF;
+  END LOOP;
+  RETURN v_n;
+END $$;
+
 -- purpose: leave the expansion of a fan-out to the planner: a due row is the fact, a message the hint
 -- transition: none
 -- fenced by: the caller
@@ -837,6 +1184,14 @@ CREATE FUNCTION ask_to_expand(s step) RETURNS void LANGUAGE sql SET search_path 
   VALUES (outbox_partition_of(s.run_id), s.tenant_id, 'stanchion.orchestrator.commands.v1', s.run_id::text, 'PlanRun', s.run_id::text, jsonb_build_object('run_id', s.run_id)::text);
 $$;
 
+-- purpose: an entry of the audit log as the one text that its hash covers: a JSON array, so that no two entries can read alike
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION audit_text(p_tenant uuid, p_lane smallint, p_id bigint, p_at timestamptz, p_actor text, p_action text, p_target text, p_detail jsonb) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT jsonb_build_array(p_tenant, p_lane, p_id, to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), p_actor, p_action, p_target, p_detail)::text
+$$;
+
 -- purpose: whose key this is and what it may do
 -- transition: none
 -- fenced by: nothing
@@ -845,6 +1200,75 @@ CREATE FUNCTION authenticate(p_hash bytea) RETURNS TABLE (tenant_id uuid, tenant
   SELECT k.tenant_id, t.name, k.name, k.scopes FROM api_key k JOIN tenant t ON t.tenant_id = k.tenant_id
   WHERE k.secret_hash = p_hash AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock())
 $$;
+
+-- purpose: whose session this is and what they may do now; one probe by the hash, whoever asks; its use is noted once a minute
+-- transition: none
+-- fenced by: nothing
+-- locks: the session's row, at most once a minute
+CREATE FUNCTION authenticate_session(p_hash bytea, p_kind text) RETURNS TABLE (tenant_id uuid, tenant text, name text, role text, rights text[], teams text[], person_id uuid, session_id uuid, csrf_secret bytea, expires_at timestamptz)
+LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  s session;
+BEGIN
+  SELECT * INTO s FROM session x WHERE x.token_hash = p_hash AND x.kind = p_kind AND x.revoked_at IS NULL AND x.expires_at > clock() AND x.used_at + x.idle_seconds * interval '1 s' > clock();
+  IF NOT FOUND THEN RETURN; END IF;
+  IF s.used_at < clock() - interval '1 minute' THEN
+    UPDATE session x SET used_at = clock() WHERE x.session_id = s.session_id AND x.tenant_id = s.tenant_id AND x.revoked_at IS NULL;
+  END IF;
+  RETURN QUERY SELECT s.tenant_id, t.name, p.name, p.role, p.rights, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id ORDER BY m.team), p.person_id, s.session_id, s.csrf_secret, s.expires_at
+    FROM person p JOIN tenant t ON t.tenant_id = p.tenant_id WHERE p.person_id = s.person_id AND p.tenant_id = s.tenant_id AND p.disabled_at IS NULL;
+END $$;
+
+-- purpose: begin a version of an artifact under a lease, before any byte is stored; NULL: the lease is not the current one
+-- transition: artifact_version born pending
+-- fenced by: the step's fence; a stale writer is refused, and recorded
+-- locks: the step, then the artifact
+CREATE FUNCTION begin_artifact(p_worker uuid, p_step uuid, p_fence bigint, p_name text, p_media_type text, p_made_from uuid[]) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+BEGIN
+  SELECT x.* INTO s FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
+  IF NOT FOUND OR s.fence <> p_fence OR s.state NOT IN ('leased', 'running') THEN
+    PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], NULL, 'begin_artifact', '');
+    RETURN NULL;
+  END IF;
+  RETURN insert_version(s.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id), s.run_id, s.step_id, s.fence, NULL, p_name, p_media_type, p_made_from);
+END $$;
+
+-- purpose: what to remove from the store now; from here on until it is noted as removed, no version can name this content
+-- transition: none
+-- fenced by: the removal's row, which a flip locks too
+-- locks: removals (skipping locked ones)
+CREATE FUNCTION begin_removals(p_again interval, p_limit int) RETURNS TABLE (tenant_id uuid, sha256 bytea) LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE object_removal r SET begun_at = clock() WHERE (r.sha256, r.tenant_id) IN (
+    SELECT x.sha256, x.tenant_id FROM object_removal x WHERE x.removed_at IS NULL AND (x.begun_at IS NULL OR x.begun_at < clock() - p_again) ORDER BY x.asked_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED)
+  RETURNING r.tenant_id, r.sha256
+$$;
+
+-- purpose: remember a sign-in that goes to a provider; those that never came back go
+-- transition: none
+-- fenced by: the primary key
+-- locks: rows that go (skipping locked ones), a new row
+CREATE FUNCTION begin_sign_in(p_tenant uuid, p_state bytea, p_binder bytea, p_nonce text, p_verifier text, p_return_to text, p_seconds int) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  DELETE FROM sign_in s USING (SELECT x.state_hash, x.tenant_id FROM sign_in x WHERE x.expires_at < (SELECT clock()) ORDER BY x.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED) old
+  WHERE s.state_hash = old.state_hash AND s.tenant_id = old.tenant_id;
+  INSERT INTO sign_in (tenant_id, state_hash, binder_hash, nonce, verifier, return_to, expires_at) VALUES (p_tenant, p_state, p_binder, p_nonce, p_verifier, p_return_to, clock() + p_seconds * interval '1 s')
+$$;
+
+-- purpose: begin a version of an artifact for a person or a key, before any byte is stored
+-- transition: artifact_version born pending
+-- fenced by: the task's row: retention has not been there
+-- locks: the task (shared), then the artifact
+CREATE FUNCTION begin_upload(p_tenant uuid, p_task uuid, p_name text, p_media_type text, p_made_from uuid[], p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  t task;
+BEGIN
+  SELECT x.* INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR SHARE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
+  IF t.payload_removed_at IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the payloads of this task were removed'; END IF;
+  RETURN insert_version(p_tenant, p_task, t.run_id, NULL, NULL, p_actor, p_name, p_media_type, p_made_from);
+END $$;
 
 -- purpose: the steps of some branches of a fan-out of the run before, for the plan of a retried run: what stands for which node, and what it was given
 -- transition: none
@@ -926,16 +1350,23 @@ BEGIN
 END $$;
 
 -- purpose: cancel steps, and take from their holders those that run
--- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled; attempt -> superseded
+-- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
 -- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
+  d step;
   v_ids uuid[] := ARRAY(
     SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
   IF v_ids = '{}' THEN RETURN v_ids; END IF;
+  -- what has sent something and does not know its fate is asked after before it ends
+  FOR d IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.doubts > 0 ORDER BY x.step_id LOOP
+    UPDATE attempt t SET state = 'superseded', ended_at = clock(), error = p_reason WHERE t.step_id = d.step_id AND t.ended_at IS NULL;
+    PERFORM doubt_step(d, -2, 'canceller', 0, p_reason);
+    v_ids := array_remove(v_ids, d.step_id);
+  END LOOP;
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);
@@ -993,6 +1424,25 @@ BEGIN
   END LOOP;
 END $$;
 
+-- purpose: a courier takes deliveries that are due, of each webhook as many as it still has hands for; a lease is a due time in the future, so one that is lost comes again by itself
+-- transition: none: a delivery stays due until it was sent or given up
+-- fenced by: the fence, which rises with each claim
+-- locks: the deliveries, skipping locked ones
+CREATE FUNCTION claim_deliveries(p_limit int, p_each int, p_busy uuid[], p_lease_ms int) RETURNS TABLE (delivery_id uuid, tenant_id uuid, tenant text, webhook_id uuid, url text, master text, event_id uuid, type text, subject text, body jsonb, fence bigint, tries int, created_at timestamptz)
+LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  -- looked for webhook by webhook: an endpoint that hangs, and all that waits for it, hides nobody else's deliveries
+  WITH claimed AS MATERIALIZED (
+    SELECT y.* FROM webhook w, LATERAL (
+      SELECT d.delivery_id, d.tenant_id, d.due_at FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.state = 'due' AND d.due_at <= (SELECT clock())
+      ORDER BY d.due_at LIMIT greatest(0, p_each - coalesce(cardinality(array_positions(p_busy, w.webhook_id)), 0)) FOR NO KEY UPDATE SKIP LOCKED) y
+    ORDER BY y.due_at LIMIT p_limit
+  )
+  UPDATE webhook_delivery d SET fence = d.fence + 1, due_at = clock() + p_lease_ms * interval '1 ms'
+  FROM claimed x JOIN tenant t ON t.tenant_id = x.tenant_id, webhook w
+  WHERE d.delivery_id = x.delivery_id AND d.tenant_id = x.tenant_id AND w.webhook_id = d.webhook_id AND w.tenant_id = d.tenant_id
+  RETURNING d.delivery_id, d.tenant_id, t.name, d.webhook_id, w.url, w.master, d.event_id, d.type, d.subject, d.body, d.fence, d.tries, d.created_at
+$$;
+
 -- purpose: one worker takes a job, by the fence that it was offered with; a second entry of the queue for it finds another fence
 -- transition: maintenance job due -> running, or running -> running when its lease has expired
 -- fenced by: the fence of the offer
@@ -1042,6 +1492,51 @@ BEGIN
   RETURN ARRAY[ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath];
 END $$;
 
+-- purpose: of a run that ends without success and whose workflow asks for it, undo what it did, the newest first and one at a time; whatever could not be undone is told with the run's reason
+-- transition: births of steps of kind undo
+-- fenced by: the run being in cancelling; the caller holds its sweep
+-- locks: operations of the run
+CREATE FUNCTION compensate_next(r run) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  o operation;
+BEGIN
+  IF NOT coalesce((SELECT w.graph->'compensate' ? r.outcome FROM workflow w WHERE w.name = r.workflow AND w.version = r.workflow_version), false) THEN RETURN false; END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.run_id = r.run_id AND x.state = 'confirmed' AND x.undo_kind IS NOT NULL AND x.compensates IS NULL
+    AND NOT EXISTS (SELECT FROM step s WHERE s.run_id = r.run_id AND s.kind = 'undo' AND (s.input->>'operation')::uuid = x.operation_id)
+  ORDER BY x.confirmed_at DESC, x.operation_id DESC LIMIT 1 FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM undo_operation(o, 'engine', format('the run is %s', r.outcome));
+  RETURN true;
+END $$;
+
+-- purpose: a person wants an effect to be undone
+-- transition: birth: step ready, of kind undo
+-- fenced by: the operation being confirmed, and nothing undoing it already
+-- locks: the operation; the audit chain last
+CREATE FUNCTION compensate_operation(p_tenant uuid, p_operation uuid, p_reason text, p_actor text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_step uuid;
+  o operation;
+BEGIN
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
+  SELECT s.step_id INTO v_step FROM step s WHERE s.run_id = o.run_id AND s.kind = 'undo' AND (s.input->>'operation')::uuid = o.operation_id AND s.state NOT IN ('failed', 'cancelled') LIMIT 1;
+  IF FOUND THEN RETURN v_step; END IF;
+  IF o.state <> 'confirmed' OR o.undo_kind IS NULL THEN RETURN NULL; END IF;
+  v_step := undo_operation(o, p_actor, p_reason);
+  PERFORM note_act(p_tenant, p_actor, 'operation.compensate', p_operation::text, jsonb_build_object('reason', p_reason));
+  RETURN v_step;
+END $$;
+
+-- purpose: what a run that ended without success had done outside, and what became of it; nothing when it had done nothing
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION compensated_of(p_run uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT jsonb_build_object('effects', jsonb_agg(jsonb_build_object('operation', o.operation_id, 'kind', o.kind, 'key', o.key, 'state', o.state, 'reach', o.reach) ORDER BY o.confirmed_at))
+  FROM operation o WHERE o.run_id = p_run AND o.state IN ('confirmed', 'compensated') AND o.compensates IS NULL HAVING count(*) > 0
+$$;
+
 -- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker; a row `posted` tells that there is something for the relay
 -- transition: step leased|running -> succeeded; attempt -> succeeded
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
@@ -1072,7 +1567,7 @@ BEGIN
   v_late := ARRAY(SELECT t.step_id FROM attempt t WHERE t.step_id = ANY (p_steps) AND t.ended_at IS NULL AND t.lease_until < v_now);
   WITH u AS (
     UPDATE step s SET state = 'succeeded', version = s.version + 1, attempts = s.attempts + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
-    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.doubts = 0 AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     RETURNING s.tenant_id, s.step_id, s.run_id, s.feeds, s.idx, s.fence, s.version, s.counts, s.chooses, s.start_within_ms IS NOT NULL OR s.expires_at IS NOT NULL AS timed, old.state = 'leased' AS fresh, array_position(p_steps, s.step_id) AS i
   ), r AS (
     INSERT INTO result (tenant_id, step_id, fence, body, blob) SELECT u.tenant_id, u.step_id, u.fence, p_bodies[u.i], p_blobs[u.i] FROM u
@@ -1139,7 +1634,7 @@ BEGIN
   SELECT x.state = 'leased' INTO v_fresh FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
   v_now := clock();
   UPDATE step x SET state = 'succeeded', version = x.version + 1, attempts = x.attempts + 1, proof = p_fence, updated_at = v_now, replaced_by = v_stand_in
-  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.fence = p_fence RETURNING * INTO s;
+  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.doubts = 0 AND x.fence = p_fence RETURNING * INTO s;
   IF NOT FOUND THEN
     RETURN refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', 'complete', 'succeeded') <> '{}';
   END IF;
@@ -1303,14 +1798,34 @@ CREATE FUNCTION create_signing_key(p_tenant uuid, p_key text, p_public bytea, p_
   SELECT EXISTS (SELECT FROM k)
 $$;
 
--- purpose: a tenant, made once a name
+-- purpose: a tenant, made once a name; noted in its own audit log, and in that of the tenant whose key or person made it
 -- transition: none
 -- fenced by: the name's unique key
--- locks: only a new row
-CREATE FUNCTION create_tenant(p_name text) RETURNS uuid LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  WITH n AS (INSERT INTO tenant (tenant_id, name) VALUES (uuidv7(), p_name) ON CONFLICT (name) DO NOTHING RETURNING tenant_id)
-  SELECT tenant_id FROM n UNION ALL SELECT t.tenant_id FROM tenant t WHERE t.name = p_name LIMIT 1
-$$;
+-- locks: only a new row; the audit chain last
+CREATE FUNCTION create_tenant(p_name text, p_actor text DEFAULT NULL, p_by uuid DEFAULT NULL) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_tenant uuid;
+BEGIN
+  INSERT INTO tenant (tenant_id, name) VALUES (uuidv7(), p_name) ON CONFLICT (name) DO NOTHING RETURNING tenant_id INTO v_tenant;
+  IF v_tenant IS NULL THEN RETURN (SELECT t.tenant_id FROM tenant t WHERE t.name = p_name); END IF;
+  IF p_actor IS NOT NULL THEN
+    PERFORM note_act(x, p_actor, 'tenant.create', p_name, '{}') FROM unnest(ARRAY[v_tenant, p_by]) x WHERE x IS NOT NULL;
+  END IF;
+  RETURN v_tenant;
+END $$;
+
+-- purpose: a webhook; its secret is derived outside from a master key and its id, so that none is kept here; false above the limit of a tenant
+-- transition: births: webhook active
+-- fenced by: the limit, counted under the tenant's lock
+-- locks: an advisory lock on the tenant's webhooks, a new row; the audit chain last
+CREATE FUNCTION create_webhook(p_tenant uuid, p_webhook uuid, p_url text, p_events text[], p_master text, p_most int, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('webhooks:' || p_tenant::text, 0));
+  IF (SELECT count(*) FROM webhook w WHERE w.tenant_id = p_tenant) >= p_most THEN RETURN false; END IF;
+  INSERT INTO webhook (webhook_id, tenant_id, url, events, master, created_by) VALUES (p_webhook, p_tenant, p_url, p_events, p_master, p_actor);
+  PERFORM note_act(p_tenant, p_actor, 'webhook.create', p_webhook::text, jsonb_build_object('url', p_url, 'events', p_events));
+  RETURN true;
+END $$;
 
 -- purpose: a barrier was counted: open it, fail it, close it, or go on waiting
 -- transition: barrier waiting -> released|failed; fan-out waiting -> succeeded when all its barriers are closed
@@ -1358,13 +1873,92 @@ BEGIN
   IF b.kind = 'gather' AND v_all AND NOT b.closed AND v_verdict <> 'wait' THEN o_after := o_after || close_barrier(b); END IF;
 END $$;
 
+-- purpose: delete a version at somebody's wish; false when it was deleted before
+-- transition: artifact_version available -> deleted
+-- fenced by: the version's state and pin, looked at under its lock
+-- locks: the version, then the object; the audit chain last
+CREATE FUNCTION delete_artifact(p_tenant uuid, p_version uuid, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v artifact_version;
+BEGIN
+  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.number IS NOT NULL FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such artifact in this tenant'; END IF;
+  IF v.pinned_at IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-ART-03 the version is pinned'; END IF;
+  IF v.state = 'available' AND NOT EXISTS (SELECT FROM artifact_version o WHERE o.sha256 = v.sha256 AND o.tenant_id = p_tenant AND o.state = 'available' AND o.version_id <> p_version)
+    AND (EXISTS (SELECT FROM result x WHERE x.blob = v.sha256 AND x.tenant_id = p_tenant) OR EXISTS (SELECT FROM step x WHERE x.input_blob = v.sha256 AND x.tenant_id = p_tenant)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-ART-06 the version is a value that a step took or returned';
+  END IF;
+  IF retire_versions(ARRAY[p_version], p_actor, p_reason) = 0 THEN RETURN false; END IF;
+  PERFORM note_act(p_tenant, p_actor, 'artifact.delete', p_version::text, jsonb_build_object('reason', p_reason));
+  RETURN true;
+END $$;
+
+-- purpose: keep a person out, and end all their sessions, or let them in again: done, missing, or beyond
+-- transition: none
+-- fenced by: the roles that the caller may touch, compared under the person's lock
+-- locks: the person, their sessions; the audit chain last
+CREATE FUNCTION disable_person(p_tenant uuid, p_name text, p_disabled boolean, p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_ended int := 0;
+  x person;
+BEGIN
+  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name FOR UPDATE;
+  IF NOT FOUND THEN RETURN 'missing'; END IF;
+  IF x.role <> ALL (p_may) THEN RETURN 'beyond'; END IF;
+  IF (x.disabled_at IS NOT NULL) = p_disabled THEN RETURN 'done'; END IF;
+  UPDATE person p SET disabled_at = CASE WHEN p_disabled THEN clock() END WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant;
+  IF p_disabled THEN
+    UPDATE session s SET revoked_at = clock() WHERE s.person_id = x.person_id AND s.tenant_id = p_tenant AND s.revoked_at IS NULL;
+    GET DIAGNOSTICS v_ended = ROW_COUNT;
+  END IF;
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_disabled THEN 'person.disable' ELSE 'person.enable' END, p_name, jsonb_build_object('sessions_ended', v_ended));
+  RETURN 'done';
+END $$;
+
+-- purpose: nobody knows any more what became of what a step has sent: its holder is gone, or gave up waiting
+-- transition: operation dispatched -> unknown
+-- fenced by: the proof that the caller presents
+-- locks: the caller holds the step; its operations by id
+CREATE FUNCTION doubt_operations(p_step uuid, p_proof bigint, p_actor text) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  o operation;
+BEGIN
+  FOR o IN SELECT x.* FROM operation x WHERE x.step_id = p_step AND x.state = 'dispatched' ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
+    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = p_proof, updated_at = clock(), unknown_since = clock() WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    PERFORM note_operation(o, 'OperationUnknown', NULL, p_actor, NULL);
+  END LOOP;
+END $$;
+
+-- purpose: a step whose operations are of unknown fate waits for a probe, whatever became of its attempt: the loss of a worker, an error or a shutdown in doubt costs no attempt
+-- transition: step leased|running|reconciling -> unknown; its dispatched operations -> unknown
+-- fenced by: the proof that the caller presents: the step's fence, -1 for an expired attempt, -2 for a run that winds down
+-- locks: the caller holds the step
+CREATE FUNCTION doubt_step(s step, p_proof bigint, p_actor text, p_delay_ms bigint, p_body jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  PERFORM doubt_operations(s.step_id, p_proof, p_actor);
+  UPDATE step x SET state = 'unknown', version = x.version + 1, proof = p_proof, updated_at = v_now WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id RETURNING * INTO s;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepDoubted', s.version, s.fence, v_now, p_actor, p_body);
+  DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
+  IF p_delay_ms = 0 THEN
+    PERFORM make_ready(ARRAY[s.step_id]);
+  ELSIF p_delay_ms > 0 THEN
+    INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id, version) VALUES (s.tenant_id, 'probe', v_now + p_delay_ms * interval '1 ms', s.run_id, s.step_id, s.version);
+  END IF;
+END $$;
+
 -- purpose: ask a worker to stop leasing and end after what it runs; a tenant asks only one that serves nobody else
 -- transition: none
 -- fenced by: nothing
--- locks: the worker's row
-CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid) RETURNS boolean LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
-  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]) RETURNING true
-$$;
+-- locks: the worker's row; the audit chain last
+CREATE FUNCTION drain_worker(p_worker uuid, p_only_of uuid, p_tenant uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  UPDATE worker SET drain_requested = true WHERE worker_id = p_worker AND state <> 'gone' AND (p_only_of IS NULL OR tenants <@ ARRAY[p_only_of]);
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM note_act(p_tenant, p_actor, 'worker.drain', p_worker::text, '{}');
+  RETURN true;
+END $$;
 
 -- purpose: drop months of events that are over for so long and that no run refers to any more; runs go first, with remove_history
 -- transition: none
@@ -1441,9 +2035,12 @@ END $$;
 CREATE FUNCTION end_cancelled(p_worker uuid, p_steps uuid[], p_fences bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
+  v_aside uuid[];
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  v_aside := set_aside_doubtful(p_worker, p_steps, p_fences, ARRAY(SELECT jsonb_build_object('code', 'E-OP-10', 'what', 'it was cancelled') FROM unnest(p_steps)), 0);
+  RETURN QUERY SELECT unnest(v_aside);
   RETURN QUERY WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, proof = s.fence, updated_at = v_now
     WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
@@ -1464,6 +2061,38 @@ CREATE FUNCTION end_early(p_run uuid, p_reason jsonb) RETURNS boolean LANGUAGE s
   SELECT wind_down(p_run, 'failed', p_reason, 'orchestrator')
 $$;
 
+-- purpose: the holder ends its attempt, or its probing, without knowing what became of an operation: the next probe is due later, or a person has to tell
+-- transition: step leased|running|reconciling -> unknown; attempt -> failed (it does not count), or released after a probe
+-- fenced by: the step's own fence
+-- locks: the step, then its operations
+CREATE FUNCTION end_in_doubt(p_worker uuid, p_step uuid, p_fence bigint, p_error jsonb, p_delay_ms bigint) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'end_in_doubt');
+  IF NOT FOUND OR s.doubts = 0 THEN RETURN false; END IF;
+  UPDATE attempt t SET state = CASE s.state WHEN 'reconciling' THEN 'released' ELSE 'failed' END, ended_at = clock(), counted = false, error = p_error, started_at = coalesce(t.started_at, t.granted_at)
+  WHERE t.step_id = s.step_id AND t.fence = s.fence AND t.ended_at IS NULL;
+  PERFORM doubt_step(s, s.fence, p_worker::text, p_delay_ms, jsonb_build_object('error', p_error));
+  RETURN true;
+END $$;
+
+-- purpose: a probe has settled all that was in doubt: the step goes on, with what is known in the ledger; or it ends, when its run does
+-- transition: step reconciling -> ready|cancelled; attempt -> released|superseded
+-- fenced by: the step's own fence
+-- locks: the step, then the run (shared)
+CREATE FUNCTION end_probe(p_worker uuid, p_step uuid, p_fence bigint) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+  v_state text;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'end_probe');
+  IF NOT FOUND OR s.state <> 'reconciling' OR s.doubts > 0 THEN RETURN false; END IF;
+  v_state := go_on(s, s.fence, p_worker::text, NULL);
+  UPDATE attempt t SET state = CASE v_state WHEN 'ready' THEN 'released' ELSE 'superseded' END, ended_at = clock() WHERE t.step_id = s.step_id AND t.fence = s.fence AND t.ended_at IS NULL;
+  RETURN true;
+END $$;
+
 -- purpose: end a run that was winding down, and its task with it
 -- transition: run cancelling -> failed|cancelled; its waiting barriers -> cancelled; task running -> failed, cancelling -> cancelled
 -- fenced by: the caller saw under the run's lock that nothing of it is open
@@ -1476,18 +2105,34 @@ BEGIN
   PERFORM cancel_barriers(ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting'));
   -- nothing arrives any more: a join that was decided early must not be swept for ever
   UPDATE barrier x SET closed = true, sweep_at = NULL WHERE x.run_id = p_run AND x.kind = 'gather' AND (NOT x.closed OR x.sweep_at IS NOT NULL);
-  UPDATE run x SET state = x.outcome, version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
+  UPDATE run x SET state = x.outcome, reason = x.reason || coalesce(compensated_of(p_run), '{}'), version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (r.tenant_id, r.run_id, 'Run' || initcap(r.state), r.version, v_now, r.reason);
   PERFORM end_tasks(ARRAY[r.task_id], r.outcome, r.reason);
 END $$;
 
--- purpose: end tasks whose run ended, tell the world, and drop what was due for them
+-- purpose: end a session, one's own or (without a person) anybody's in the tenant; ending it again changes nothing; false when there is none
+-- transition: none
+-- fenced by: nothing
+-- locks: the session's row; the audit chain last
+CREATE FUNCTION end_session(p_tenant uuid, p_session uuid, p_person uuid, p_actor text, p_action text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_name text := (SELECT p.name FROM session s JOIN person p ON p.person_id = s.person_id AND p.tenant_id = s.tenant_id
+    WHERE s.session_id = p_session AND s.tenant_id = p_tenant AND (p_person IS NULL OR s.person_id = p_person));
+BEGIN
+  IF v_name IS NULL THEN RETURN false; END IF;
+  UPDATE session s SET revoked_at = clock() WHERE s.session_id = p_session AND s.tenant_id = p_tenant AND s.revoked_at IS NULL;
+  IF FOUND THEN PERFORM note_act(p_tenant, p_actor, p_action, v_name, jsonb_build_object('session', p_session)); END IF;
+  RETURN true;
+END $$;
+
+-- purpose: end tasks whose run ended, tell the world and the webhooks, and drop what was due for them
 -- transition: task accepted|running -> completed|failed, cancelling -> cancelled
 -- fenced by: the caller ended the run under its row lock
 -- locks: tasks by id
 CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb, p_sequences bigint[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
+  v_ended uuid[];
 BEGIN
   PERFORM FROM task t WHERE t.task_id = ANY (p_tasks) ORDER BY t.task_id FOR NO KEY UPDATE;
   WITH u AS (
@@ -1498,11 +2143,63 @@ BEGIN
     INSERT INTO event (tenant_id, run_id, kind, version, at, body) SELECT u.tenant_id, u.run_id, 'Task' || initcap(p_state), u.version, v_now, p_reason FROM u
   ), d AS (
     DELETE FROM timer x WHERE x.target_id = ANY (ARRAY(SELECT u.task_id FROM u WHERE u.deadline_at IS NOT NULL))
+  ), o AS (
+    INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
+    SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
+           coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
+    FROM u
   )
-  INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
-  SELECT outbox_partition_of(u.run_id), u.tenant_id, 'stanchion.events.v1', u.run_id::text, 'Task' || initcap(p_state), u.run_id::text,
-         coalesce(p_sequences[array_position(p_tasks, u.task_id)], next_sequence(u.run_id)), jsonb_build_object('task_id', u.task_id, 'run_id', u.run_id, 'workflow', u.workflow, 'state', p_state, 'reason', p_reason)::text
-  FROM u;
+  SELECT array_agg(u.task_id) INTO v_ended FROM u;
+  -- who subscribed learns that it ended and how, not what came of it: of the reason the code alone
+  PERFORM notify_webhooks(t.tenant_id, 'task.' || p_state, t.task_id::text, jsonb_strip_nulls(jsonb_build_object('task_id', t.task_id, 'run_id', t.run_id, 'workflow', t.workflow, 'state', p_state, 'code', p_reason->>'code')))
+  FROM task t WHERE t.task_id = ANY (v_ended);
+END $$;
+
+-- purpose: the person who signs in, made at the first time; what their provider says of them is kept, a changed role and changed teams are noted
+-- transition: none
+-- fenced by: the unique keys (tenant, name) and (tenant, issuer, subject)
+-- locks: the person, then their rows in teams; the audit chain last
+CREATE FUNCTION ensure_person(p_tenant uuid, p_name text, p_display text, p_email text, p_issuer text, p_subject text, p_role text, p_teams text[], p_governed text[], p_actor text)
+RETURNS TABLE (person_id uuid, name text, role text, disabled boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_name text := p_name;
+  v_was text;
+  v_teams text[];
+  v_acts jsonb := '[]';
+  v_act jsonb;
+  x person;
+BEGIN
+  -- two first sign-ins of one person at once are one after the other
+  PERFORM pg_advisory_xact_lock(hashtextextended(concat('person:', p_tenant, ':', p_issuer, ':', coalesce(p_subject, p_name)), 0));
+  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND (CASE WHEN p_issuer IS NULL THEN p.name = p_name AND p.issuer IS NULL ELSE p.issuer = p_issuer AND p.subject = p_subject END) FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    FOR i IN 2..1000 LOOP
+      INSERT INTO person (person_id, tenant_id, name, display_name, email, issuer, subject, role)
+      VALUES (uuidv7(), p_tenant, v_name, p_display, p_email, p_issuer, p_subject, p_role) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING * INTO x;
+      EXIT WHEN FOUND;
+      -- the dev login never becomes somebody whom a provider vouches for; a provider's person never takes the name of another
+      IF p_issuer IS NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-PERSON-02 this name belongs to somebody who signs in elsewhere'; END IF;
+      v_name := left(p_name, 58) || '-' || i;
+    END LOOP;
+    v_acts := v_acts || jsonb_build_object('action', 'person.create', 'detail', jsonb_build_object('person', x.person_id, 'role', x.role, 'issuer', p_issuer));
+  ELSIF p_issuer IS NOT NULL THEN
+    v_was := x.role;
+    UPDATE person p SET display_name = p_display, email = p_email, role = p_role WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant RETURNING * INTO x;
+    IF v_was <> x.role THEN v_acts := v_acts || jsonb_build_object('action', 'person.role', 'detail', jsonb_build_object('before', v_was, 'after', x.role, 'issuer', p_issuer)); END IF;
+  END IF;
+  -- the provider's word holds for the teams that it governs, nobody else's are touched
+  v_teams := ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = x.person_id AND m.tenant_id = p_tenant AND m.team = ANY (p_governed) ORDER BY m.team);
+  IF v_teams IS DISTINCT FROM ARRAY(SELECT DISTINCT g FROM unnest(p_teams) g WHERE g = ANY (p_governed) ORDER BY g) THEN
+    DELETE FROM team_member m WHERE m.person_id = x.person_id AND m.tenant_id = p_tenant AND m.team = ANY (p_governed) AND m.team <> ALL (p_teams);
+    INSERT INTO team_member (tenant_id, team, person_id) SELECT DISTINCT p_tenant, g, x.person_id FROM unnest(p_teams) g WHERE g = ANY (p_governed) ON CONFLICT DO NOTHING;
+    v_acts := v_acts || jsonb_build_object('action', 'person.teams', 'detail', jsonb_build_object('before', v_teams, 'after', p_teams, 'issuer', p_issuer));
+  END IF;
+  -- last: an entry holds the audit log until the end, and nobody may wait for a row behind it
+  FOR v_act IN SELECT a.value FROM jsonb_array_elements(v_acts) WITH ORDINALITY a ORDER BY a.ordinality LOOP
+    PERFORM note_act(p_tenant, p_actor, v_act->>'action', x.name, v_act->'detail');
+  END LOOP;
+  RETURN QUERY SELECT x.person_id, x.name, x.role, x.disabled_at IS NOT NULL;
 END $$;
 
 -- purpose: the error that a step ended with: of its last attempt that has one
@@ -1607,7 +2304,7 @@ BEGIN
 END $$;
 
 -- purpose: record that attempts failed: another attempt after a delay while the budget lasts, else the step has failed
--- transition: step leased|running -> retry_wait|failed; attempt -> failed
+-- transition: step leased|running -> retry_wait|failed, or unknown; attempt -> failed
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION fail(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_final boolean[], p_delays_ms bigint[])
@@ -1628,9 +2325,11 @@ DECLARE
 BEGIN
   PERFORM FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  v_done := set_aside_doubtful(p_worker, p_steps, p_fences, p_errors, 0);
+  RETURN QUERY SELECT d, 'unknown' FROM unnest(v_done) d;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id LOOP
     i := array_position(p_steps, s.step_id);
-    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running');
+    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running') OR s.step_id = ANY (v_done);
     v_done := v_done || s.step_id;
     v_fresh := s.state = 'leased';
     -- another attempt must still be able to begin within the step's total time
@@ -1719,6 +2418,17 @@ BEGIN
   RETURN (SELECT s.step_id FROM step s WHERE s.fan_id = v_outer AND s.idx = f.idx AND s.tenant_id = f.tenant_id AND s.kind = 'fan' AND s.node = f.node ORDER BY s.round DESC, s.step_id DESC LIMIT 1);
 END $$;
 
+-- purpose: where the content of a version is, to whoever holds a lease in its tenant; no row: the lease is not the current one
+-- transition: none
+-- fenced by: the step's fence: reading is granted to the holder
+-- locks: none
+CREATE FUNCTION find_artifact(p_step uuid, p_fence bigint, p_version uuid) RETURNS TABLE (version_id uuid, name text, number int, sha256 bytea, size bigint, media_type text) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT v.version_id, a.name, v.number, v.sha256, v.size, v.media_type FROM step s
+  LEFT JOIN artifact_version v ON v.version_id = p_version AND v.tenant_id = s.tenant_id AND v.state = 'available'
+  LEFT JOIN artifact a ON a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id
+  WHERE s.step_id = p_step AND s.fence = p_fence
+$$;
+
 -- purpose: what an idle worker may lease without an offer: the fact is in the table, and its message may be lost, late, or with a busy worker
 -- transition: none
 -- fenced by: nothing; lease decides
@@ -1728,7 +2438,7 @@ CREATE FUNCTION find_ready(p_queues text[], p_definitions text[], p_tenants uuid
     SELECT r.step_id FROM ready r
     WHERE r.queue = q.queue AND r.offered_at IS NOT NULL AND r.offered_at < clock() - p_older_ms * interval '1 ms'
       AND r.workflow || '@' || r.workflow_version = ANY (p_definitions) AND (p_tenants IS NULL OR r.tenant_id = ANY (p_tenants))
-      AND (SELECT u.paused_at IS NULL AND u.state IN ('created', 'running') FROM step s, run u WHERE s.step_id = r.step_id AND u.run_id = s.run_id)
+      AND (SELECT may_be_leased(s.state, s.kind, u.state, u.paused_at) FROM step s, run u WHERE s.step_id = r.step_id AND u.run_id = s.run_id)
     ORDER BY r.offered_at LIMIT p_limit) x
   LIMIT p_limit
 $$;
@@ -1759,6 +2469,39 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
     (SELECT i.subject FROM inbox i WHERE i.message_id = x.message AND i.consumer = 'task-service' AND i.tenant_id = x.tenant_id))) t
   ORDER BY x.n
 $$;
+
+-- purpose: whether a value that is no blob is content of an available version, to whoever holds a lease in that tenant: its size
+-- transition: none
+-- fenced by: the step's fence: reading is granted to the holder
+-- locks: none
+CREATE FUNCTION find_value(p_step uuid, p_fence bigint, p_sha256 bytea) RETURNS bigint LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT v.size FROM step s, artifact_version v WHERE s.step_id = p_step AND s.fence = p_fence AND v.sha256 = p_sha256 AND v.tenant_id = s.tenant_id AND v.state = 'available' LIMIT 1
+$$;
+
+-- purpose: what became of a try: sent, due again after a delay, or given up after its time; false: another courier has it, or it is gone
+-- transition: webhook delivery due -> sent|due|failed; when it is given up, webhook active -> failed and what else waits for it is held
+-- fenced by: the delivery's fence
+-- locks: the webhook when it is given up, then its deliveries; the audit chain last
+CREATE FUNCTION finish_delivery(p_tenant uuid, p_delivery uuid, p_fence bigint, p_sent boolean, p_status int, p_error text, p_delay_ms bigint) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  d webhook_delivery;
+BEGIN
+  UPDATE webhook_delivery x SET tries = x.tries + 1, status = p_status, error = p_error,
+    state = CASE WHEN p_sent THEN 'sent' WHEN x.give_up_at <= clock() THEN 'failed' ELSE 'due' END,
+    ended_at = CASE WHEN p_sent OR x.give_up_at <= clock() THEN clock() END,
+    -- one that was held meanwhile stays held
+    due_at = CASE WHEN p_sent OR x.give_up_at <= clock() OR x.due_at IS NULL THEN NULL ELSE clock() + p_delay_ms * interval '1 ms' END
+  WHERE x.delivery_id = p_delivery AND x.tenant_id = p_tenant AND x.fence = p_fence AND x.state = 'due' RETURNING * INTO d;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  IF d.state = 'failed' THEN
+    UPDATE webhook w SET state = 'failed', changed_at = clock() WHERE w.webhook_id = d.webhook_id AND w.tenant_id = p_tenant AND w.state = 'active';
+    IF FOUND THEN
+      UPDATE webhook_delivery x SET due_at = NULL WHERE x.webhook_id = d.webhook_id AND x.tenant_id = p_tenant AND x.state = 'due';
+      PERFORM note_act(p_tenant, 'engine', 'webhook.fail', d.webhook_id::text, jsonb_build_object('delivery', p_delivery, 'tries', d.tries, 'status', p_status, 'error', p_error));
+    END IF;
+  END IF;
+  RETURN d.state;
+END $$;
 
 -- purpose: a job is done, goes on later, or failed and is tried again later; false: another worker has it
 -- transition: maintenance job running -> done|due|failed
@@ -1794,6 +2537,20 @@ BEGIN
   DELETE FROM timer x WHERE x.timer_id = t.timer_id;
 END $$;
 
+-- purpose: a probe is due: the step may be leased by whoever has its workflow, to ask what became of its operations
+-- transition: none (lease moves it)
+-- fenced by: the step being unknown, in the version that the timer names
+-- locks: the step (skipped when locked: the timer stays due)
+CREATE FUNCTION fire_probe(t timer) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+BEGIN
+  SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN RETURN '{}'; END IF;
+  DELETE FROM timer x WHERE x.timer_id = t.timer_id;
+  RETURN CASE WHEN s.state = 'unknown' AND s.version = t.version THEN ARRAY[s.step_id] ELSE '{}' END;
+END $$;
+
 -- purpose: a step's retry delay is over
 -- transition: step retry_wait -> ready
 -- fenced by: the version at which the delay was set
@@ -1827,7 +2584,7 @@ BEGIN
   o_settled := '{}';
   SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN RETURN; END IF;
-  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running') OR s.expires_at > clock()) THEN
+  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running', 'unknown', 'reconciling') OR s.expires_at > clock()) THEN
     -- it runs: its attempt ends at this deadline, and may leave it in a state that has to end; or it was reopened with a new time
     UPDATE timer x SET due_at = greatest(s.expires_at, clock() + interval '1 s') WHERE x.timer_id = t.timer_id;
     RETURN;
@@ -1876,6 +2633,8 @@ BEGIN
     v_fired := v_fired + 1;
     IF t.kind = 'retry' THEN
       v_ready := v_ready || fire_retry(t);
+    ELSIF t.kind = 'probe' THEN
+      v_ready := v_ready || fire_probe(t);
     ELSIF t.kind IN ('start_deadline', 'step_deadline') THEN
       SELECT * INTO d FROM fire_step_deadline(t);
       v_arrivals := v_arrivals || d.o_arrivals;
@@ -1891,6 +2650,85 @@ BEGIN
   PERFORM make_ready(v_ready);
   PERFORM spread(v_arrivals, v_failed, v_after);
   RETURN QUERY SELECT v_fired, v_fired = p_limit;
+END $$;
+
+-- purpose: make a version of a lease visible, once its content is stored and verified
+-- transition: artifact_version pending -> available
+-- fenced by: the step's fence; a stale writer is refused, and recorded
+-- locks: the step, then the version, the object, its removal, the artifact
+CREATE FUNCTION flip_artifact(p_worker uuid, p_step uuid, p_fence bigint, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  s step;
+  v artifact_version;
+BEGIN
+  SELECT x.* INTO s FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
+  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = s.tenant_id AND x.step_id = p_step AND x.fence = p_fence FOR NO KEY UPDATE;
+  IF v.version_id IS NULL OR (v.state <> 'available' AND (s.fence <> p_fence OR s.state NOT IN ('leased', 'running'))) THEN
+    PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], NULL, 'flip_artifact', '');
+    RETURN QUERY SELECT 'superseded', NULL::int;
+    RETURN;
+  END IF;
+  RETURN QUERY SELECT f.outcome, f.number FROM flip_version(v, p_sha256, p_size) f;
+END $$;
+
+-- purpose: make a version that a person or a key uploaded visible, once its content is stored and verified
+-- transition: artifact_version pending -> available
+-- fenced by: the version's state; a task whose payloads were removed takes no more
+-- locks: the task (shared), then the version, the object, its removal, the artifact; the audit chain last
+CREATE FUNCTION flip_upload(p_tenant uuid, p_version uuid, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v artifact_version;
+  v_found record;
+BEGIN
+  PERFORM FROM task t WHERE t.tenant_id = p_tenant AND t.task_id = (SELECT x.task_id FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant) AND t.payload_removed_at IS NULL FOR SHARE;
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'abandoned', NULL::int;
+    RETURN;
+  END IF;
+  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.step_id IS NULL FOR NO KEY UPDATE;
+  SELECT f.outcome, f.number INTO v_found FROM flip_version(v, p_sha256, p_size) f;
+  IF v_found.outcome = 'available' AND v.state = 'pending' THEN
+    PERFORM note_act(p_tenant, v.actor, 'artifact.put', p_version::text, jsonb_build_object('task', v.task_id, 'number', v_found.number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size));
+  END IF;
+  RETURN QUERY SELECT v_found.outcome, v_found.number;
+END $$;
+
+-- purpose: a version becomes visible, with the next number; `swept` when its content was, or is being, removed since it was begun
+-- transition: artifact_version pending -> available
+-- fenced by: the version's state under its lock, and the removals of its content; the row trigger looks at the step's fence
+-- locks: the object, its removal, then the artifact; the caller holds the version
+CREATE FUNCTION flip_version(v artifact_version, p_sha256 bytea, p_size bigint) RETURNS TABLE (outcome text, number int) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz;
+  v_number int;
+  r object_removal;
+BEGIN
+  IF v.state = 'available' AND v.sha256 = p_sha256 AND v.size = p_size THEN
+    RETURN QUERY SELECT 'available', v.number;  -- asked again, since the answer got lost
+    RETURN;
+  END IF;
+  IF v.state <> 'pending' THEN
+    RETURN QUERY SELECT 'abandoned', NULL::int;
+    RETURN;
+  END IF;
+  PERFORM lock_object(v.tenant_id, p_sha256);
+  SELECT x.* INTO r FROM object_removal x WHERE x.sha256 = p_sha256 AND x.tenant_id = v.tenant_id FOR UPDATE;
+  IF r.begun_at IS NOT NULL AND (r.removed_at IS NULL OR r.removed_at >= v.created_at) THEN
+    RETURN QUERY SELECT 'swept', NULL::int;
+    RETURN;
+  END IF;
+  -- a removal that was asked for and not begun is called off: the content is named again
+  DELETE FROM object_removal x WHERE x.sha256 = p_sha256 AND x.tenant_id = v.tenant_id;
+  UPDATE artifact a SET latest = a.latest + 1 WHERE a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id RETURNING a.latest INTO v_number;
+  v_now := clock();
+  UPDATE artifact_version x SET state = 'available', version = x.version + 1, number = v_number, sha256 = p_sha256, size = p_size, available_at = v_now WHERE x.version_id = v.version_id AND x.tenant_id = v.tenant_id;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
+  SELECT v.tenant_id, v.run_id, v.step_id, 'ArtifactAvailable', v.version + 1, v.fence, v_now, v.actor,
+    jsonb_build_object('artifact', v.version_id, 'name', a.name, 'number', v_number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size) FROM artifact a WHERE a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id;
+  RETURN QUERY SELECT 'available', v_number;
 END $$;
 
 -- purpose: what follows when a step ends without a result: its arrivals, and the end of those that only it could have started (the targets of its choice, the joins of a fan-out that never opened)
@@ -1925,6 +2763,21 @@ DECLARE
 BEGIN
   DELETE FROM maintenance_job j WHERE (j.kind, j.key, j.tenant_id) IN (
     SELECT x.kind, x.key, x.tenant_id FROM maintenance_job x WHERE x.finished_at < clock() - p_seconds * interval '1 s' ORDER BY x.finished_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
+
+-- purpose: forget removals that ended so long ago that no upload from before them can still be flipped
+-- transition: none
+-- fenced by: the grace time, after which an upload is abandoned
+-- locks: removals
+CREATE FUNCTION forget_removals(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int;
+BEGIN
+  DELETE FROM object_removal r WHERE (r.sha256, r.tenant_id) IN (
+    SELECT x.sha256, x.tenant_id FROM object_removal x WHERE x.removed_at < clock() - p_older AND NOT EXISTS (SELECT FROM artifact_version v WHERE v.state = 'pending' AND v.created_at <= x.removed_at)
+    ORDER BY x.removed_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS v_n = ROW_COUNT;
   RETURN v_n;
 END $$;
@@ -1973,19 +2826,21 @@ CREATE FUNCTION get_workflow(p_name text, p_version int) RETURNS TABLE (version 
 $$;
 
 -- purpose: hand back leases at shutdown, or what was leased ahead and can't start soon; it costs no attempt
--- transition: step leased|running -> ready; attempt -> released
+-- transition: step leased|running|reconciling -> ready, or unknown; attempt -> released
 -- fenced by: each step's own fence
 -- locks: steps by id
 CREATE FUNCTION give_back(p_worker uuid, p_steps uuid[], p_fences bigint[], p_why text) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   v_done uuid[];
+  v_aside uuid[];
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  v_aside := set_aside_doubtful(p_worker, p_steps, p_fences, ARRAY(SELECT jsonb_build_object('code', 'E-OP-10', 'what', p_why) FROM unnest(p_steps)), 0);
   WITH u AS (
     UPDATE step s SET state = 'ready', version = s.version + 1, proof = p_fences[array_position(p_steps, s.step_id)], updated_at = v_now
-    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running', 'reconciling') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     RETURNING s.tenant_id, s.step_id, s.run_id, s.version, s.fence
   ), a AS (
     UPDATE attempt t SET state = 'released', ended_at = v_now WHERE t.step_id = ANY (p_steps) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL
@@ -1995,6 +2850,7 @@ BEGIN
   )
   SELECT array_agg(u.step_id) INTO v_done FROM u;
   PERFORM make_ready(v_done);
+  v_done := v_done || v_aside;
   IF coalesce(cardinality(v_done), 0) < cardinality(p_steps) THEN
     RETURN QUERY SELECT unnest(refuse(p_worker, p_steps, p_fences, v_done, 'give_back', 'released'));
   END IF;
@@ -2019,6 +2875,23 @@ BEGIN
     WHERE a.step_id = ANY (v_steps) AND a.ended_at IS NULL AND a.worker_id = p_worker AND a.state = 'granted' AND (a.step_id, a.fence) NOT IN (SELECT * FROM unnest(p_steps, p_fences)) RETURNING a.step_id, a.fence
   ) SELECT array_agg(u.step_id), array_agg(u.fence) INTO v_steps, v_fences FROM u;
   IF v_steps IS NOT NULL THEN RETURN QUERY SELECT * FROM give_back(p_worker, v_steps, v_fences, 'the answer to its lease was lost'); END IF;
+END $$;
+
+-- purpose: nothing of a step is in doubt any more: it becomes ready, or is cancelled when its run winds down
+-- transition: step unknown|reconciling -> ready|cancelled
+-- fenced by: the proof that the caller presents, and that no doubt is left
+-- locks: the caller holds the step; the run (shared)
+CREATE FUNCTION go_on(s step, p_proof bigint, p_actor text, p_body jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_ends boolean := (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE);
+BEGIN
+  DELETE FROM ready y WHERE y.step_id = s.step_id;
+  DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
+  UPDATE step x SET state = CASE WHEN v_ends THEN 'cancelled' ELSE 'ready' END, doubts = s.doubts, version = x.version + 1, proof = p_proof, updated_at = clock() WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id RETURNING * INTO s;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
+  VALUES (s.tenant_id, s.run_id, s.step_id, CASE WHEN v_ends THEN 'StepCancelled' ELSE 'StepSettled' END, s.version, nullif(greatest(p_proof, 0), 0), s.updated_at, p_actor, p_body);
+  IF NOT v_ends THEN PERFORM make_ready(ARRAY[s.step_id]); END IF;
+  RETURN s.state;
 END $$;
 
 -- purpose: what a partition of events does not get from its table: row-level security of its own, and the refusal of TRUNCATE
@@ -2056,6 +2929,16 @@ CREATE FUNCTION hold_run(p_run uuid) RETURNS void LANGUAGE plpgsql SET search_pa
 BEGIN
   PERFORM FROM run r WHERE r.run_id = p_run AND r.ended_at IS NULL FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-CONFLICT-01 the run has ended meanwhile'; END IF;
+END $$;
+
+-- purpose: the step that an attempt holds, locked until commit; nothing when the attempt is not its holder any more, which is then on record
+-- transition: none
+-- fenced by: the step's own fence
+-- locks: the step
+CREATE FUNCTION holder_of(p_worker uuid, p_step uuid, p_fence bigint, p_attempted text) RETURNS SETOF step LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  RETURN QUERY SELECT s.* FROM step s WHERE s.step_id = p_step AND s.fence = p_fence AND s.state IN ('leased', 'running', 'reconciling') FOR NO KEY UPDATE;
+  IF NOT FOUND THEN PERFORM refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', p_attempted, 'none'); END IF;
 END $$;
 
 -- purpose: in words, what used up a step's attempts
@@ -2136,6 +3019,27 @@ BEGIN
   PERFORM spread(v_empty, '{}');
 END $$;
 
+-- purpose: a new version of an artifact, which nobody reads until it is flipped; the first one makes the artifact
+-- transition: artifact_version born pending
+-- fenced by: the caller; the row trigger looks at the fence again
+-- locks: the artifact, while it is new
+CREATE FUNCTION insert_version(p_tenant uuid, p_task uuid, p_run uuid, p_step uuid, p_fence bigint, p_actor text, p_name text, p_media_type text, p_made_from uuid[]) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_version uuid;
+BEGIN
+  IF EXISTS (SELECT FROM unnest(p_made_from) m WHERE NOT EXISTS (SELECT FROM artifact_version v WHERE v.version_id = m AND v.tenant_id = p_tenant AND v.number IS NOT NULL)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 a version that it is made from is not in this tenant';
+  END IF;
+  INSERT INTO artifact (tenant_id, task_id, name, created_at) VALUES (p_tenant, p_task, p_name, v_now) ON CONFLICT (task_id, name, tenant_id) DO NOTHING;
+  INSERT INTO artifact_version (tenant_id, artifact_id, task_id, run_id, step_id, fence, actor, state, media_type, made_from, created_at)
+  SELECT p_tenant, a.artifact_id, p_task, p_run, p_step, p_fence, p_actor, 'pending', p_media_type, p_made_from, v_now FROM artifact a WHERE a.task_id = p_task AND a.name = p_name AND a.tenant_id = p_tenant
+  RETURNING version_id INTO v_version;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
+  VALUES (p_tenant, p_run, p_step, 'ArtifactBegun', 0, p_fence, v_now, p_actor, jsonb_build_object('artifact', v_version, 'name', p_name, 'media_type', p_media_type));
+  RETURN v_version;
+END $$;
+
 -- purpose: whether a worker takes on work: active, and heard of within the time that limits allow a silent one
 -- transition: none
 -- fenced by: nothing: presence is information
@@ -2157,7 +3061,7 @@ $$;
 -- fenced by: nothing; lease decides
 -- locks: none
 CREATE FUNCTION is_leasable(r ready) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND u.paused_at IS NULL AND u.state IN ('created', 'running'))
+  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND may_be_leased(s.state, s.kind, u.state, u.paused_at))
     AND EXISTS (SELECT FROM worker w WHERE is_alive(w) AND r.queue = ANY (w.queues) AND (w.tenants IS NULL OR r.tenant_id = ANY (w.tenants)) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
 $$;
 
@@ -2205,7 +3109,7 @@ BEGIN
 END $$;
 
 -- purpose: lease as many of the offered steps as are still ready; what does not come back is a duplicate or stale
--- transition: step ready -> leased, its fence rises by one; a new attempt
+-- transition: step ready -> leased, unknown -> reconciling, its fence rises by one; a new attempt
 -- fenced by: nothing yet: it issues the fence
 -- locks: steps by id (skipping locked ones), then runs, then tasks
 CREATE FUNCTION lease(p_worker uuid, p_tenants uuid[], p_definitions text[], p_queues text[], p_steps uuid[], p_ttl_ms bigint, p_starting int) RETURNS SETOF leased
@@ -2220,10 +3124,10 @@ BEGIN
   SELECT array_agg(c.step_id ORDER BY array_position(p_steps, c.step_id)), array_agg(DISTINCT c.run_id) FILTER (WHERE c.run_state = 'created'), array_agg(c.step_id ORDER BY c.step_id) FILTER (WHERE c.losses > 1) INTO v_got, v_new_runs, v_suspects FROM (
     SELECT s.step_id, s.run_id, s.losses, (SELECT r.state FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) AS run_state
     FROM step s
-    WHERE s.step_id = ANY (p_steps) AND s.state = 'ready' AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
+    WHERE s.step_id = ANY (p_steps) AND (s.state = 'ready' OR s.state = 'unknown' AND EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)) AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
       -- an offer is a message, and proves nothing: the worker gets only what it can run
       AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
-      AND (SELECT r.state IN ('created', 'running') AND r.paused_at IS NULL FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
+      AND (SELECT may_be_leased(s.state, s.kind, r.state, r.paused_at) FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
     ORDER BY s.step_id FOR NO KEY UPDATE OF s SKIP LOCKED) c;
   IF v_got IS NULL THEN RETURN; END IF;
   v_now := clock();
@@ -2239,20 +3143,20 @@ BEGIN
   DELETE FROM ready r WHERE r.step_id = ANY (v_got);
   IF v_new_runs IS NOT NULL THEN PERFORM start_runs(v_new_runs); END IF;
   RETURN QUERY WITH u AS (
-    UPDATE step s SET state = 'leased', version = s.version + 1, fence = s.fence + 1, updated_at = v_now
+    UPDATE step s SET state = CASE s.state WHEN 'ready' THEN 'leased' ELSE 'reconciling' END, version = s.version + 1, fence = s.fence + 1, updated_at = v_now
     WHERE s.step_id = ANY (v_got)
     RETURNING s.*, (array_position(v_got, s.step_id) <= p_starting OR s.losses > 0) AS begins
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor)
-    SELECT u.tenant_id, u.run_id, u.step_id, 'StepLeased', u.version, u.fence, v_now, p_worker::text FROM u
+    SELECT u.tenant_id, u.run_id, u.step_id, CASE u.state WHEN 'leased' THEN 'StepLeased' ELSE 'StepProbed' END, u.version, u.fence, v_now, p_worker::text FROM u
   ), a AS (
     -- what begins at once is known to have begun: if its worker dies, that is a loss that counts. The rest was only handed out.
     INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until)
     SELECT u.tenant_id, u.step_id, u.run_id, p_worker, u.fence, u.attempts + 1, 'granted', v_now, CASE WHEN u.begins THEN v_now END,
-           CASE WHEN u.begins THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
+           CASE WHEN u.begins AND u.state = 'leased' THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
   )
-  SELECT 'granted', u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
-         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
+  SELECT CASE WHEN u.state <> 'leased' THEN 'probe' WHEN u.kind = 'undo' THEN 'undo' ELSE 'granted' END, u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
+         u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, CASE u.state WHEN 'leased' THEN least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint END, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
          CASE WHEN u.sources IS NOT NULL THEN (
            SELECT jsonb_agg((SELECT jsonb_build_object('b', x.body, 'h', encode(x.blob, 'hex')) FROM result x WHERE x.step_id = o.id AND x.tenant_id = u.tenant_id) ORDER BY o.n)
            FROM unnest(u.sources) WITH ORDINALITY o(id, n)) END
@@ -2313,6 +3217,16 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE d.tenant_id IS NOT DISTINCT FROM p_tenant AND (p_before IS NULL OR d.dead_letter_id < p_before) ORDER BY d.dead_letter_id DESC LIMIT p_limit
 $$;
 
+-- purpose: the deliveries of a tenant, of one webhook or of all, newest first
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_deliveries(p_tenant uuid, p_webhook uuid, p_state text, p_before uuid, p_limit int)
+RETURNS TABLE (delivery_id uuid, webhook_id uuid, event_id uuid, type text, subject text, state text, tries int, status int, error text, created_at timestamptz, due_at timestamptz, ended_at timestamptz) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT d.delivery_id, d.webhook_id, d.event_id, d.type, d.subject, d.state, d.tries, d.status, d.error, d.created_at, d.due_at, d.ended_at FROM webhook_delivery d
+  WHERE d.tenant_id = p_tenant AND (p_webhook IS NULL OR d.webhook_id = p_webhook) AND (p_state IS NULL OR d.state = p_state) AND (p_before IS NULL OR d.delivery_id < p_before) ORDER BY d.delivery_id DESC LIMIT p_limit
+$$;
+
 -- purpose: a tenant's keys, newest first; a secret is nowhere to be shown, only its hash was kept
 -- transition: none
 -- fenced by: nothing
@@ -2323,6 +3237,26 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE k.tenant_id = p_tenant AND (p_before IS NULL OR k.key_id < p_before) ORDER BY k.key_id DESC LIMIT p_limit
 $$;
 
+-- purpose: the people of a tenant by name, with their teams
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_people(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (person_id uuid, name text, display_name text, email text, issuer text, role text, rights text[], teams text[], created_at timestamptz, disabled_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT p.person_id, p.name, p.display_name, p.email, p.issuer, p.role, p.rights, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id ORDER BY m.team), p.created_at, p.disabled_at
+  FROM person p WHERE p.tenant_id = p_tenant AND (p_after IS NULL OR p.name > p_after) ORDER BY p.name LIMIT p_limit
+$$;
+
+-- purpose: sessions of a person, or of all people of a tenant, newest first, without what opens them
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_sessions(p_tenant uuid, p_person uuid, p_before uuid, p_limit int) RETURNS TABLE (session_id uuid, name text, kind text, created_at timestamptz, used_at timestamptz, expires_at timestamptz, revoked_at timestamptz)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT s.session_id, p.name, s.kind, s.created_at, s.used_at, s.expires_at, s.revoked_at FROM session s JOIN person p ON p.person_id = s.person_id AND p.tenant_id = s.tenant_id
+  WHERE s.tenant_id = p_tenant AND (p_person IS NULL OR s.person_id = p_person) AND (p_before IS NULL OR s.session_id < p_before) ORDER BY s.session_id DESC LIMIT p_limit
+$$;
+
 -- purpose: the keys by which a tenant's Kafka commands are verified
 -- transition: none
 -- fenced by: nothing
@@ -2330,6 +3264,35 @@ $$;
 CREATE FUNCTION list_signing_keys(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (key_id text, public_key bytea, scopes text[], created_at timestamptz, revoked_at timestamptz)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT k.key_id, k.public_key, k.scopes, k.created_at, k.revoked_at FROM signing_key k WHERE k.tenant_id = p_tenant AND (p_after IS NULL OR k.key_id > p_after) ORDER BY k.key_id LIMIT p_limit
+$$;
+
+-- purpose: the teams of a tenant with their members; a team is there while somebody is in it
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_teams(p_tenant uuid, p_after text, p_limit int) RETURNS TABLE (team text, members text[]) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT m.team, array_agg(p.name ORDER BY p.name) FROM team_member m JOIN person p ON p.person_id = m.person_id AND p.tenant_id = m.tenant_id
+  WHERE m.tenant_id = p_tenant AND (p_after IS NULL OR m.team > p_after) GROUP BY m.team ORDER BY m.team LIMIT p_limit
+$$;
+
+-- purpose: the webhooks of a tenant, newest first, with what waits and what was given up
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION list_webhooks(p_tenant uuid, p_before uuid, p_limit int) RETURNS TABLE (webhook_id uuid, url text, events text[], state text, created_by text, created_at timestamptz, changed_at timestamptz, waiting bigint, failed bigint)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT w.webhook_id, w.url, w.events, w.state, w.created_by, w.created_at, w.changed_at,
+    (SELECT count(*) FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.tenant_id = w.tenant_id AND d.state = 'due'),
+    (SELECT count(*) FROM webhook_delivery d WHERE d.webhook_id = w.webhook_id AND d.tenant_id = w.tenant_id AND d.state = 'failed')
+  FROM webhook w WHERE w.tenant_id = p_tenant AND (p_before IS NULL OR w.webhook_id < p_before) ORDER BY w.webhook_id DESC LIMIT p_limit
+$$;
+
+-- purpose: one at a time decides about the content of this name in a tenant: that a version names it, or that it may go
+-- transition: none
+-- fenced by: nothing
+-- locks: an advisory one, of the tenant and the hash
+CREATE FUNCTION lock_object(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAGE sql VOLATILE SET search_path = stanchion, pg_temp AS $$
+  SELECT pg_advisory_xact_lock(hashtextextended('object:' || p_tenant || ':' || encode(p_sha256, 'hex'), 0))
 $$;
 
 -- purpose: partitions of events for this month and the next ones, made before the first event of them is written
@@ -2355,7 +3318,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- purpose: put steps that just became ready where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
+-- purpose: put steps that just became ready, or are due to be probed, where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
 -- transition: none (the caller made them ready)
 -- fenced by: the caller
 -- locks: none beyond the rows it inserts
@@ -2365,8 +3328,8 @@ DECLARE
 BEGIN
   IF p_steps IS NULL OR p_steps = '{}' THEN RETURN; END IF;
   WITH s AS MATERIALIZED (
-    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, s.start_within_ms, s.expires_at
-    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state = 'ready'
+    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, CASE WHEN s.state = 'ready' THEN s.start_within_ms END AS start_within_ms, CASE WHEN s.state = 'ready' THEN s.expires_at END AS expires_at
+    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('ready', 'unknown')
   ), q AS MATERIALIZED (
     -- one in 64 looks at the window itself; the others only at whether a backlog waits
     SELECT x.queue, queue_has_room(x.queue, x.sample) AS room FROM (SELECT s.queue, bool_or(get_byte(uuid_send(s.step_id), 14) % 64 = 0) AS sample FROM s GROUP BY s.queue) x
@@ -2404,6 +3367,14 @@ BEGIN
   UPDATE result r SET late = true WHERE r.step_id = ANY (v_late) AND NOT r.late;
 END $$;
 
+-- purpose: whether a step may be leased while its run is in such a state: a probe, and what undoes, also while the run winds down, and what undoes after it ended
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION may_be_leased(p_state text, p_kind text, p_run_state text, p_paused timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+  SELECT p_run_state IN ('created', 'running') AND (p_paused IS NULL OR p_state = 'unknown') OR p_run_state = 'cancelling' AND p_state = 'unknown' OR p_kind = 'undo'
+$$;
+
 -- purpose: joins of live runs whose counts are not those of their branches, among the next ones that have waited for so long; one snapshot sees both, so it takes no locks
 -- transition: none
 -- fenced by: nothing: recount_barrier looks again, under locks
@@ -2419,7 +3390,7 @@ CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int,
     ARRAY(SELECT (k.b).barrier_id FROM k WHERE is_miscounted(k.b))
 $$;
 
--- purpose: what should be due for a run and is not: retries, expansions, deadlines of steps, joins and the task
+-- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, joins and the task
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -2428,6 +3399,9 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     SELECT s.tenant_id, 'retry' AS kind, s.step_id AS target_id, coalesce((SELECT e.at + (e.body->>'delay_ms')::bigint * interval '1 ms' FROM event e
       WHERE e.run_id = p_run AND e.step_id = s.step_id AND e.kind = 'StepRetryScheduled' AND e.version = s.version LIMIT 1), clock()) AS due_at, s.version
     FROM step s WHERE s.run_id = p_run AND s.state = 'retry_wait'
+    UNION ALL
+    SELECT s.tenant_id, 'probe', s.step_id, clock(), s.version FROM step s WHERE s.run_id = p_run AND s.state = 'unknown' AND NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)
+      AND EXISTS (SELECT FROM operation o WHERE o.step_id = s.step_id AND o.state = 'unknown' AND o.unknown_since > clock() - interval '1 day')
     UNION ALL
     -- branches are inserted in order of their index, so the highest tells how far it came; without a join it has not begun
     SELECT s.tenant_id, 'expand', s.step_id, clock(), x.next FROM step s,
@@ -2442,7 +3416,7 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     UNION ALL
     SELECT t.tenant_id, 'task_deadline', t.task_id, t.deadline_at, NULL FROM run r, task t WHERE r.run_id = p_run AND r.state IN ('created', 'running') AND t.task_id = r.task_id AND t.run_id = p_run AND t.ended_at IS NULL AND t.deadline_at IS NOT NULL
   )
-  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind <> 'retry' OR t.version = w.version))
+  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind NOT IN ('retry', 'probe') OR t.version = w.version))
 $$;
 
 -- purpose: how many arrivals a share of so many branches is, rounded up
@@ -2466,6 +3440,14 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   ORDER BY d.dead_letter_id LIMIT p_limit
 $$;
 
+-- purpose: the tenant behind this one, in the order of their ids: whose objects to look at next
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION next_tenant(p_after uuid) RETURNS uuid LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT t.tenant_id FROM tenant t WHERE t.tenant_id > p_after ORDER BY t.tenant_id LIMIT 1
+$$;
+
 -- purpose: which node each of these steps is
 -- transition: none
 -- fenced by: nothing
@@ -2473,6 +3455,27 @@ $$;
 CREATE FUNCTION nodes_of(p_steps uuid[]) RETURNS TABLE (step_id uuid, node text) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT s.step_id, s.node FROM step s WHERE s.step_id = ANY (p_steps)
 $$;
+
+-- purpose: an entry of the audit log for an act of somebody; called last in its transaction, since it holds the lane's lock until the end
+-- transition: none
+-- fenced by: the chain of hashes
+-- locks: nothing else; the audit chain last
+CREATE FUNCTION note_act(p_tenant uuid, p_actor text, p_action text, p_target text, p_detail jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, p_action, p_target, jsonb_strip_nulls(p_detail))
+$$;
+
+-- purpose: an operation that undoes another is confirmed: the other is compensated, in the same transaction
+-- transition: operation confirmed -> compensated
+-- fenced by: the confirmation of what undoes it
+-- locks: the operation that is undone (the caller holds the one that undoes it)
+CREATE FUNCTION note_compensated(c operation) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  o operation;
+BEGIN
+  IF c.compensates IS NULL OR c.state <> 'confirmed' THEN RETURN; END IF;
+  UPDATE operation x SET state = 'compensated', version = x.version + 1, proof = -4, updated_at = clock() WHERE x.operation_id = c.compensates AND x.tenant_id = c.tenant_id AND x.state = 'confirmed' RETURNING * INTO o;
+  IF FOUND THEN PERFORM note_operation(o, 'OperationCompensated', NULL, 'engine', jsonb_build_object('by', c.operation_id)); END IF;
+END $$;
 
 -- purpose: how long steps of a node take, smoothed; sizes what is leased ahead and how many steps an offer names
 -- transition: none
@@ -2482,6 +3485,15 @@ CREATE FUNCTION note_durations(p_workflows text[], p_versions int[], p_nodes tex
   INSERT INTO node_stat AS n (workflow, version, node, mean_ms, samples)
   SELECT x.w, x.v, x.n, x.m, x.s FROM unnest(p_workflows, p_versions, p_nodes, p_means_ms, p_samples) x(w, v, n, m, s) ORDER BY 1, 2, 3
   ON CONFLICT (workflow, version, node) DO UPDATE SET mean_ms = (n.mean_ms * 3 + excluded.mean_ms) / 4, samples = n.samples + excluded.samples, updated_at = clock()
+$$;
+
+-- purpose: the event of what happened to an operation
+-- transition: none
+-- fenced by: the caller; a fence that is given is checked by the event table
+-- locks: none
+CREATE FUNCTION note_operation(o operation, p_kind text, p_fence bigint, p_actor text, p_body jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor, body)
+  VALUES (o.tenant_id, o.run_id, o.step_id, p_kind, o.version, p_fence, o.updated_at, p_actor, jsonb_build_object('operation', o.operation_id) || coalesce(jsonb_strip_nulls(p_body), '{}'))
 $$;
 
 -- purpose: parked messages that a bulk redrive has sent; those that the relay had parked go back into the outbox here. NULL: another worker has the job
@@ -2500,6 +3512,44 @@ BEGIN
   ) SELECT coalesce(array_agg(u.dead_letter_id), '{}') INTO v_sent FROM u;
   PERFORM put_back(v_sent, p_tenant);
   RETURN cardinality(v_sent);
+END $$;
+
+-- purpose: content has left the store; who began to upload the same before this moment has to put it again
+-- transition: none
+-- fenced by: the removal having begun
+-- locks: the removal
+CREATE FUNCTION note_removed(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  UPDATE object_removal r SET removed_at = clock() WHERE r.sha256 = p_sha256 AND r.tenant_id = p_tenant AND r.begun_at IS NOT NULL AND r.removed_at IS NULL
+$$;
+
+-- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of several lanes: submitters don't wait for each other's commits
+-- transition: none
+-- fenced by: the chain of hashes of the lane
+-- locks: nothing else, tenants in order; the audit chain last
+CREATE FUNCTION note_submissions(p_tasks uuid[]) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO audit (tenant_id, lane, actor, action, target, detail)
+  SELECT t.tenant_id, pg_backend_pid() % 8 + 1, t.submitted_by, 'task.submit', CASE count(*) WHEN 1 THEN min(t.task_id::text) ELSE count(*) || ' tasks' END,
+    jsonb_build_object('via', t.submitted_via, 'tasks', jsonb_agg(t.task_id ORDER BY t.task_id), 'workflows', jsonb_agg(DISTINCT t.workflow || '@' || t.workflow_version))
+  FROM task t WHERE t.task_id = ANY (p_tasks) GROUP BY t.tenant_id, t.submitted_by, t.submitted_via ORDER BY t.tenant_id
+$$;
+
+-- purpose: something happened that webhooks may want to hear of: one delivery for each that does, in the transaction of its cause
+-- transition: births: webhook deliveries, due (held when their webhook is paused or has failed)
+-- fenced by: the unique key (webhook, event)
+-- locks: only new rows
+CREATE FUNCTION notify_webhooks(p_tenant uuid, p_event text, p_subject text, p_body jsonb) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_event uuid;
+  v_n int;
+BEGIN
+  -- most tenants have none, and this stands in hot transactions
+  IF NOT EXISTS (SELECT FROM webhook w WHERE w.tenant_id = p_tenant) THEN RETURN 0; END IF;
+  v_event := uuidv7();
+  INSERT INTO webhook_delivery (delivery_id, tenant_id, webhook_id, event_id, type, subject, body, due_at, give_up_at)
+  SELECT uuidv7(), p_tenant, w.webhook_id, v_event, p_event, p_subject, p_body, CASE w.state WHEN 'active' THEN clock() END, clock() + interval '3 days'
+  FROM webhook w WHERE w.tenant_id = p_tenant AND (p_event = ANY (w.events) OR '*' = ANY (w.events));
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
 END $$;
 
 -- purpose: offer what waits behind a full window, by priority, then age; offer again what nobody leased, and put aside what nobody can lease
@@ -2557,6 +3607,174 @@ BEGIN
   RETURN cardinality(v_ids);
 END $$;
 
+-- purpose: the last look before a request leaves, and its record: committed first, sent then
+-- transition: operation prepared -> dispatched, or unknown
+-- fenced by: the step's own fence; the run must still want it
+-- locks: the step, the operation, then the run (shared: a cancel comes before or after, never between)
+CREATE FUNCTION op_dispatch(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid) RETURNS TABLE (outcome text, sends int, deadline timestamptz) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz;
+  s step;
+  o operation;
+  v_run text;
+  v_skew interval := '2 s';  -- how far the clock of the other side may be behind
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_dispatch');
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'stale', 0, NULL::timestamptz;
+    RETURN;
+  END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
+  IF o.state IS DISTINCT FROM 'prepared' THEN
+    RETURN QUERY SELECT 'busy', 0, NULL::timestamptz;
+    RETURN;
+  END IF;
+  SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
+  IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
+    RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz;
+    RETURN;
+  END IF;
+  v_now := clock();
+  IF o.sends > 0 AND o.settled_by IS NULL AND coalesce(o.key_until < v_now, true) AND NOT coalesce(o.lands_until < v_now, false) THEN
+    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = s.fence, fence = s.fence, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+    PERFORM note_operation(o, 'OperationUnknown', p_fence, NULL, jsonb_build_object('why', 'the key it was sent with is no longer kept'));
+    RETURN QUERY SELECT 'key_over', o.sends::int, NULL::timestamptz;
+    RETURN;
+  END IF;
+  UPDATE operation x SET state = 'dispatched', version = x.version + 1, proof = s.fence, fence = s.fence, sends = x.sends + 1, dispatched_at = v_now, updated_at = v_now, error = NULL, settled_by = NULL,
+    key_until = CASE WHEN x.sends = 0 THEN v_now + x.keeps_key_ms * interval '1 ms' ELSE x.key_until END, lands_until = v_now + x.lands_within_ms * interval '1 ms' + v_skew, unknown_since = NULL
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+  PERFORM note_operation(o, 'OperationDispatched', p_fence, NULL, jsonb_build_object('sends', o.sends));
+  RETURN QUERY SELECT 'dispatched', o.sends::int, o.lands_until - v_skew;
+END $$;
+
+-- purpose: decide on an effect: its row is durable before anything leaves; whoever asks for the same again gets what is there
+-- transition: operation -> prepared (born), not_done -> prepared
+-- fenced by: the step's own fence
+-- locks: the step, then the operation
+CREATE FUNCTION op_prepare(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_scope text, p_kind text, p_key text, p_payload jsonb, p_blob bytea, p_hash bytea,
+  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_undo_kind text, p_compensates uuid)
+RETURNS TABLE (outcome text, operation_id uuid, request_key text, state text, receipt jsonb, error jsonb, hash bytea) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz;
+  s step;
+  o operation;
+  v_task uuid;
+  v_scope uuid;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_prepare');
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'stale', NULL::uuid, NULL, NULL, NULL::jsonb, NULL::jsonb, NULL::bytea;
+    RETURN;
+  END IF;
+  v_now := clock();
+  SELECT r.task_id INTO v_task FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
+  v_scope := CASE p_scope WHEN 'tenant' THEN s.tenant_id ELSE v_task END;
+  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, undo_kind, compensates, created_at, updated_at)
+  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_undo_kind, p_compensates, v_now, v_now)
+  ON CONFLICT (scope_id, kind, key, tenant_id) DO NOTHING RETURNING * INTO o;
+  IF FOUND THEN
+    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('kind', o.kind, 'key', o.key, 'hash', encode(o.payload_hash, 'hex'), 'compensates', o.compensates));
+    RETURN QUERY SELECT 'prepared', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
+    RETURN;
+  END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.scope_id = v_scope AND x.kind = p_kind AND x.key = p_key AND x.tenant_id = s.tenant_id FOR NO KEY UPDATE;
+  IF o.payload_hash <> p_hash THEN
+    RETURN QUERY SELECT 'conflict', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
+    RETURN;
+  END IF;
+  IF o.state IN ('prepared', 'not_done') AND (o.step_id, o.fence) IS DISTINCT FROM (s.step_id, s.fence) THEN
+    -- whoever holds the step that asks for it now answers for it, unless another one does at this moment
+    IF o.step_id <> s.step_id AND EXISTS (SELECT FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = o.tenant_id AND x.fence = o.fence AND x.state IN ('leased', 'running')) THEN
+      RETURN QUERY SELECT 'busy', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
+      RETURN;
+    END IF;
+    UPDATE operation x SET run_id = s.run_id, step_id = s.step_id, fence = s.fence, updated_at = v_now,
+      state = 'prepared', version = x.version + (x.state = 'not_done')::int, proof = s.fence
+    WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('taken_over', true));
+  END IF;
+  RETURN QUERY SELECT CASE WHEN o.state = 'prepared' THEN 'prepared' WHEN o.state IN ('dispatched', 'unknown') THEN 'busy' ELSE 'settled' END,
+    o.operation_id, o.request_key, o.state, o.receipt, o.error, o.payload_hash;
+END $$;
+
+-- purpose: what the outside system said about an operation of unknown fate; only what is conclusive moves it
+-- transition: operation unknown -> confirmed|prepared|not_done
+-- fenced by: the step's own fence
+-- locks: the step, the operation, then the run (shared)
+CREATE FUNCTION op_probed(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_verdict text, p_receipt jsonb, p_provider_id text, p_detail jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  v_state text;
+  v_wanted boolean;
+  s step;
+  o operation;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_probed');
+  IF NOT FOUND THEN RETURN 'stale'; END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
+  IF o.state IS DISTINCT FROM 'unknown' THEN RETURN coalesce(o.state, 'gone'); END IF;
+  v_now := clock();
+  v_wanted := (SELECT r.state IN ('created', 'running') OR s.kind = 'undo' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE);
+  -- not found proves nothing while the request may still land; the same key makes sending it again harmless
+  v_state := CASE WHEN p_verdict = 'done' THEN 'confirmed'
+    WHEN p_verdict = 'not_done' AND v_wanted AND coalesce(o.key_until > v_now + interval '1 s', false) THEN 'prepared'
+    WHEN p_verdict = 'not_done' AND o.lands_until < v_now THEN CASE WHEN v_wanted THEN 'prepared' ELSE 'not_done' END
+    ELSE 'unknown' END;
+  PERFORM add_probe(o, format('worker %s', p_worker), p_verdict, v_state <> 'unknown', p_detail);
+  IF v_state = 'unknown' THEN RETURN v_state; END IF;
+  UPDATE operation x SET state = v_state, version = x.version + 1, proof = s.fence, updated_at = v_now, receipt = p_receipt, provider_id = coalesce(p_provider_id, x.provider_id),
+    confirmed_at = CASE WHEN v_state = 'confirmed' THEN v_now END, unknown_since = NULL
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+  PERFORM note_operation(o, operation_event(v_state), p_fence, NULL, jsonb_build_object('verdict', p_verdict, 'probes', o.probes));
+  PERFORM note_compensated(o);
+  RETURN o.state;
+END $$;
+
+-- purpose: what the holder learned of a request that it sent: a receipt, a refusal, that it never left, or nothing
+-- transition: operation dispatched -> confirmed|refused|prepared|unknown; with the last doubt gone its step may settle again
+-- fenced by: the step's own fence; a stale receipt changes nothing and is kept beside the operation
+-- locks: the step, then the operation, then what it compensates
+CREATE FUNCTION op_settle(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_state text, p_receipt jsonb, p_provider_id text, p_error jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  s step;
+  o operation;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_settle');
+  IF NOT FOUND THEN
+    SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.step_id = p_step FOR NO KEY UPDATE;
+    IF o.state = 'unknown' THEN PERFORM add_probe(o, format('worker %s, too late', p_worker), CASE p_state WHEN 'confirmed' THEN 'done' ELSE 'cant_tell' END, false, jsonb_strip_nulls(jsonb_build_object('receipt', p_receipt, 'provider_id', p_provider_id, 'error', p_error))); END IF;
+    RETURN 'stale';
+  END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
+  IF o.state IS DISTINCT FROM 'dispatched' THEN RETURN coalesce(o.state, 'gone'); END IF;
+  v_now := clock();
+  UPDATE operation x SET state = p_state, version = x.version + 1, proof = s.fence, updated_at = v_now, receipt = p_receipt, provider_id = p_provider_id, error = p_error,
+    sends = x.sends - (p_state = 'prepared')::int, confirmed_at = CASE WHEN p_state = 'confirmed' THEN v_now END, verified_at = CASE WHEN p_state = 'confirmed' THEN v_now END,
+    unknown_since = CASE WHEN p_state = 'unknown' THEN v_now END
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  IF p_state <> 'unknown' THEN UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id; END IF;
+  PERFORM note_operation(o, operation_event(p_state), p_fence, NULL, jsonb_build_object('error', p_error));
+  PERFORM note_compensated(o);
+  RETURN o.state;
+END $$;
+
+-- purpose: what a step of kind undo is to undo
+-- transition: none
+-- fenced by: the step's own fence
+-- locks: none
+CREATE FUNCTION op_to_undo(p_step uuid, p_fence bigint) RETURNS TABLE (operation_id uuid, kind text, undo_kind text, payload jsonb, payload_blob bytea, receipt jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT o.operation_id, o.kind, o.undo_kind, o.payload, o.payload_blob, o.receipt
+  FROM step s JOIN operation o ON o.operation_id = (s.input->>'operation')::uuid AND o.tenant_id = s.tenant_id
+  WHERE s.step_id = p_step AND s.fence = p_fence AND s.kind = 'undo'
+$$;
+
 -- purpose: open a join that failed branches hold, without them, by a person's decision and for a reason
 -- transition: barrier waiting -> released; the step it holds pending -> ready
 -- fenced by: the release row's primary key
@@ -2577,7 +3795,7 @@ BEGIN
   v_unsettled := b.expected - b.succeeded - b.failed - b.skipped;
   -- branches that stand still since a step before the joined one has failed
   v_held := ARRAY(SELECT DISTINCT s.idx FROM step s WHERE s.fan_id = b.fan_id AND s.state = 'failed' AND p_barrier <> ALL (coalesce(s.feeds, '{}'))
-    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND (x.state IN ('ready', 'leased', 'running', 'retry_wait', 'waiting')
+    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND (x.state IN ('ready', 'leased', 'running', 'retry_wait', 'waiting', 'unknown', 'reconciling')
       OR (p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')))));
   IF v_unsettled > cardinality(v_held) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 %s of %s children have not settled: only failed ones can be left out', v_unsettled - cardinality(v_held), b.expected);
@@ -2608,6 +3826,44 @@ BEGIN
   INSERT INTO event (tenant_id, run_id, step_id, kind, version) VALUES (s.tenant_id, s.run_id, s.step_id, 'FanOpened', s.version);
   PERFORM ask_to_expand(s);
 END $$;
+
+-- purpose: a session of a person; only hashes of what opens it are kept; null for a person who is disabled; sessions that ended long ago go
+-- transition: none
+-- fenced by: the unique key of the token's hash
+-- locks: the person, sessions that go; the audit chain last
+CREATE FUNCTION open_session(p_tenant uuid, p_person uuid, p_kind text, p_hash bytea, p_csrf bytea, p_seconds int, p_idle_seconds int, p_by text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_name text;
+  v_id uuid;
+BEGIN
+  -- against a disable at the same moment: whoever is second sees the first
+  SELECT p.name INTO v_name FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant AND p.disabled_at IS NULL FOR SHARE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  DELETE FROM session s WHERE s.person_id = p_person AND s.tenant_id = p_tenant AND (s.expires_at < clock() - interval '30 days' OR s.revoked_at < clock() - interval '30 days');
+  INSERT INTO session (session_id, tenant_id, person_id, kind, token_hash, csrf_secret, idle_seconds, expires_at)
+  VALUES (uuidv7(), p_tenant, p_person, p_kind, p_hash, p_csrf, p_idle_seconds, clock() + p_seconds * interval '1 s') RETURNING session_id INTO v_id;
+  PERFORM note_act(p_tenant, 'person:' || v_name, 'session.open', v_name, jsonb_build_object('session', v_id, 'kind', p_kind, 'by', p_by));
+  RETURN v_id;
+END $$;
+
+-- purpose: the name of the event that says that an operation has reached a state
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION operation_event(p_state text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'Operation' || replace(initcap(replace(p_state, '_', ' ')), ' ', '')
+$$;
+
+-- purpose: what a probe asks after: the operations of a step whose fate nobody knows
+-- transition: none
+-- fenced by: the step's own fence
+-- locks: none
+CREATE FUNCTION ops_in_doubt(p_step uuid, p_fence bigint) RETURNS TABLE (operation_id uuid, kind text, request_key text, payload jsonb, payload_blob bytea, sends int, probes int, unknown_ms bigint, lands_in_ms bigint, compensated_receipt jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT o.operation_id, o.kind, o.request_key, o.payload, o.payload_blob, o.sends::int, o.probes::int, ceil(extract(epoch FROM clock() - o.unknown_since) * 1000)::bigint, ceil(extract(epoch FROM o.lands_until - clock()) * 1000)::bigint,
+    (SELECT c.receipt FROM operation c WHERE c.operation_id = o.compensates AND c.tenant_id = o.tenant_id)
+  FROM step s JOIN operation o ON o.step_id = s.step_id AND o.tenant_id = s.tenant_id
+  WHERE s.step_id = p_step AND s.fence = p_fence AND s.state IN ('leased', 'running', 'reconciling') AND o.state = 'unknown' ORDER BY o.operation_id
+$$;
 
 -- purpose: how many messages wait to be published and how old the oldest is
 -- transition: none
@@ -2674,6 +3930,42 @@ BEGIN
   RETURN true;
 END $$;
 
+-- purpose: hold the deliveries of a webhook, or let them go again, also after it failed; false when there is none
+-- transition: webhook active -> paused, paused|failed -> active; its deliveries are held, or due at once
+-- fenced by: nothing
+-- locks: the webhook, its deliveries; the audit chain last
+CREATE FUNCTION pause_webhook(p_tenant uuid, p_webhook uuid, p_paused boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_was text;
+BEGIN
+  SELECT w.state INTO v_was FROM webhook w WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  IF v_was = (CASE WHEN p_paused THEN 'paused' ELSE 'active' END) THEN RETURN true; END IF;
+  UPDATE webhook w SET state = CASE WHEN p_paused THEN 'paused' ELSE 'active' END, changed_at = clock() WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant;
+  UPDATE webhook_delivery d SET due_at = CASE WHEN NOT p_paused THEN clock() END, give_up_at = CASE WHEN p_paused THEN d.give_up_at ELSE greatest(d.give_up_at, clock() + interval '1 hour') END
+  WHERE d.webhook_id = p_webhook AND d.tenant_id = p_tenant AND d.state = 'due';
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_paused THEN 'webhook.pause' ELSE 'webhook.resume' END, p_webhook::text, jsonb_build_object('before', v_was));
+  RETURN true;
+END $$;
+
+-- purpose: pin a version, which retention and deletion then leave alone, or let it go
+-- transition: none (pinned_at is a flag)
+-- fenced by: the version being available
+-- locks: the version; the audit chain last
+CREATE FUNCTION pin_artifact(p_tenant uuid, p_version uuid, p_pinned boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v artifact_version;
+BEGIN
+  SELECT x.* INTO v FROM artifact_version x WHERE x.version_id = p_version AND x.tenant_id = p_tenant AND x.state = 'available' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such artifact in this tenant'; END IF;
+  IF (v.pinned_at IS NOT NULL) = p_pinned THEN RETURN false; END IF;
+  UPDATE artifact_version x SET pinned_at = CASE WHEN p_pinned THEN v_now END WHERE x.version_id = p_version AND x.tenant_id = p_tenant;
+  INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body) VALUES (p_tenant, v.run_id, CASE WHEN p_pinned THEN 'ArtifactPinned' ELSE 'ArtifactUnpinned' END, v.version, v_now, p_actor, jsonb_build_object('artifact', p_version));
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_pinned THEN 'artifact.pin' ELSE 'artifact.unpin' END, p_version::text, '{}');
+  RETURN true;
+END $$;
+
 -- purpose: the branch in which a fan-out stands
 -- transition: none
 -- fenced by: nothing
@@ -2721,6 +4013,26 @@ CREATE FUNCTION post(p_messages jsonb) RETURNS void LANGUAGE sql SET search_path
   FROM jsonb_to_recordset(p_messages) AS x(tenant_id uuid, topic text, key text, type text, correlation_id text, causation_id text, body text)
 $$;
 
+-- purpose: a person wants the outside system to be asked now, not at the next due time
+-- transition: none
+-- fenced by: nothing; a probe is a lease as any other
+-- locks: the step; the audit chain last
+CREATE FUNCTION probe_operation(p_tenant uuid, p_operation uuid, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+  o operation;
+BEGIN
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
+  SELECT x.* INTO s FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF o.state = 'unknown' AND s.state = 'unknown' THEN
+    DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'probe';
+    IF NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) THEN PERFORM make_ready(ARRAY[s.step_id]); END IF;
+    PERFORM note_act(p_tenant, p_actor, 'operation.reconcile', p_operation::text, '{}');
+  END IF;
+  RETURN o.state;
+END $$;
+
 -- purpose: set aside for a while, longer each time, one item of upkeep that the database refuses, so that no batch meets it meanwhile
 -- transition: none
 -- fenced by: nothing
@@ -2766,6 +4078,24 @@ CREATE FUNCTION put_blobs(p_tenants uuid[], p_sha256 bytea[], p_sizes int[], p_b
   ON CONFLICT (sha256, tenant_id) DO UPDATE SET created_at = clock() WHERE blob.created_at < clock() - interval '1 hour'
 $$;
 
+-- purpose: put a person into a team, or take them out; false when there is no such person
+-- transition: none
+-- fenced by: the primary key
+-- locks: the row of the member; the audit chain last
+CREATE FUNCTION put_in_team(p_tenant uuid, p_team text, p_name text, p_in boolean, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_person uuid := (SELECT p.person_id FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name);
+BEGIN
+  IF v_person IS NULL THEN RETURN false; END IF;
+  IF p_in THEN
+    INSERT INTO team_member (tenant_id, team, person_id) VALUES (p_tenant, p_team, v_person) ON CONFLICT DO NOTHING;
+  ELSE
+    DELETE FROM team_member m WHERE m.tenant_id = p_tenant AND m.team = p_team AND m.person_id = v_person;
+  END IF;
+  IF FOUND THEN PERFORM note_act(p_tenant, p_actor, CASE WHEN p_in THEN 'team.add' ELSE 'team.remove' END, p_team, jsonb_build_object('person', p_name)); END IF;
+  RETURN true;
+END $$;
+
 -- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window is not full
 -- transition: none
 -- fenced by: nothing
@@ -2789,12 +4119,12 @@ $$;
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT r.body, b.body FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
+CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea, sha256 bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT r.body, b.body, r.blob FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
 $$;
 
 -- purpose: take back leases that expired, by the database's clock, or (p_only) one of them; a loss counts when the step had begun
--- transition: step leased|running -> ready, or failed when its attempts are used up; attempt -> lost
+-- transition: step leased|running|reconciling -> ready, failed when its attempts are used up, or unknown when it had sent something; attempt -> lost
 -- fenced by: the attempt's expiry, checked again under the step's lock
 -- locks: steps by id (skipping locked ones), then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION reap(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -2824,12 +4154,18 @@ BEGIN
   SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (
     SELECT a.worker_id, max((SELECT n.losses FROM step n WHERE n.step_id = a.step_id AND n.tenant_id = a.tenant_id)) AS losses FROM attempt a
     WHERE a.step_id = ANY (v_ids) AND a.ended_at IS NULL AND a.started_at IS NOT NULL GROUP BY a.worker_id) x WHERE x.losses > 1;
-  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
-    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
+  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running', 'reconciling') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
+    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = s.state <> 'reconciling' AND s.doubts = 0 AND a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
       error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;
-    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR coalesce(s.expires_at <= clock(), false);
+    IF s.doubts > 0 THEN
+      PERFORM doubt_step(s, -1, 'reaper', 0, jsonb_build_object('worker', t.worker_id, 'error', t.error));
+      step_id := s.step_id; state := 'unknown';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR (s.state <> 'reconciling' AND coalesce(s.expires_at <= clock(), false));
     UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'ready' END, version = x.version + 1, proof = -1, updated_at = clock(),
       attempts = x.attempts + t.counted::int, losses = least(x.losses + 1, 30000) WHERE x.step_id = s.step_id RETURNING * INTO s;
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, actor, body)
@@ -2882,12 +4218,12 @@ DECLARE
   x record;
 BEGIN
   IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = p_run AND r.ended_at IS NULL) THEN RETURN; END IF;
-  IF p_apply THEN PERFORM FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait', 'waiting') ORDER BY s.step_id FOR NO KEY UPDATE; END IF;
+  IF p_apply THEN PERFORM FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait', 'waiting', 'unknown') ORDER BY s.step_id FOR NO KEY UPDATE; END IF;
   FOR x IN SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = 'ready' AND NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) ORDER BY s.step_id LOOP
     v_ready := v_ready || x.step_id;
     RETURN QUERY SELECT 'ready', x.step_id, 'a ready step that no worker can find';
   END LOOP;
-  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state <> 'ready' LOOP
+  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state NOT IN ('ready', 'unknown') LOOP
     IF p_apply THEN DELETE FROM ready y WHERE y.step_id = x.step_id; END IF;
     RETURN QUERY SELECT 'ready', x.step_id, format('offered, though it is %s', x.state);
   END LOOP;
@@ -2899,8 +4235,8 @@ BEGIN
   END LOOP;
   FOR x IN
     SELECT t.timer_id, t.kind, t.target_id FROM timer t WHERE t.target_id IN (SELECT s.step_id FROM step s WHERE s.run_id = p_run)
-      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting'
-        ELSE s.state IN ('pending', 'ready', 'leased', 'running', 'retry_wait') END)
+      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting' WHEN 'probe' THEN s.state = 'unknown' AND s.version = t.version
+        ELSE s.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped') END)
     UNION ALL SELECT t.timer_id, t.kind, t.target_id FROM timer t, barrier b WHERE b.run_id = p_run AND t.target_id = b.barrier_id AND b.state <> 'waiting'
   LOOP
     IF p_apply THEN DELETE FROM timer t WHERE t.timer_id = x.timer_id; END IF;
@@ -3089,6 +4425,14 @@ CREATE FUNCTION release_redrive(p_id uuid) RETURNS void LANGUAGE sql SET search_
   UPDATE dead_letter SET redriven_at = NULL WHERE dead_letter_id = p_id
 $$;
 
+-- purpose: remove versions whose task has lost its payloads, unless they are pinned; a part at a time, since each takes a lock
+-- transition: artifact_version available -> deleted
+-- fenced by: each version's state and pin
+-- locks: versions by id, then objects by hash
+CREATE FUNCTION remove_artifacts(p_limit int) RETURNS int LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  SELECT retire_versions(ARRAY(SELECT v.version_id FROM artifact_version v WHERE v.outlives AND v.pinned_at IS NULL AND v.state = 'available' ORDER BY v.version_id LIMIT p_limit), 'retention', 'its time was over')
+$$;
+
 -- purpose: remove stored values that nothing names any more; one that was stored within the last day may be about to be named
 -- transition: none
 -- fenced by: the rows that name it
@@ -3099,6 +4443,7 @@ DECLARE
 BEGIN
   DELETE FROM blob b WHERE b.sha256 = ANY (p_blobs) AND b.created_at < clock() - interval '1 day'
     AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
+    AND NOT EXISTS (SELECT FROM operation x WHERE x.payload_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id);
   GET DIAGNOSTICS v_n = ROW_COUNT;
@@ -3129,24 +4474,30 @@ END $$;
 
 -- purpose: remove tasks that ended so long ago, with their runs, steps, attempts and joins; their payloads went before, their events go with their month
 -- transition: none
--- fenced by: the task's state, looked at under its lock, and its payload being gone
+-- fenced by: the task's state, looked at under its lock, its payload being gone, and no version of it being left
 -- locks: tasks (skipping locked ones), then what is theirs
 CREATE FUNCTION remove_history(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
-  v_tasks uuid[] := ARRAY(SELECT t.task_id FROM task t WHERE t.ended_at < clock() - p_older AND t.payload_removed_at IS NOT NULL ORDER BY t.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  v_tasks uuid[] := ARRAY(SELECT t.task_id FROM task t WHERE t.ended_at < clock() - p_older AND t.payload_removed_at IS NOT NULL
+    AND NOT EXISTS (SELECT FROM artifact_version v WHERE v.task_id = t.task_id AND v.state <> 'deleted') ORDER BY t.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
   v_runs uuid[] := ARRAY(SELECT r.run_id FROM run r WHERE r.task_id = ANY (v_tasks));
   v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
   v_barriers uuid[] := ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = ANY (v_runs));
+  v_operations uuid[];
 BEGIN
   IF v_tasks = '{}' THEN RETURN 0; END IF;
   DELETE FROM timer x WHERE x.target_id = ANY (v_steps || v_barriers || v_tasks);
   DELETE FROM attempt x WHERE x.step_id = ANY (v_steps);
   DELETE FROM barrier_slot x WHERE x.barrier_id = ANY (v_barriers);
+  DELETE FROM artifact_version x WHERE x.task_id = ANY (v_tasks);
+  DELETE FROM artifact x WHERE x.task_id = ANY (v_tasks);
   DELETE FROM step x WHERE x.step_id = ANY (v_steps);
   DELETE FROM barrier x WHERE x.barrier_id = ANY (v_barriers);
   -- what only ever grows goes after what it belongs to: until then its guard refuses
   DELETE FROM barrier_release x WHERE x.barrier_id = ANY (v_barriers);
   DELETE FROM run x WHERE x.run_id = ANY (v_runs);
+  WITH o AS (DELETE FROM operation x WHERE x.task_id = ANY (v_tasks) RETURNING x.operation_id) SELECT array_agg(o.operation_id) INTO v_operations FROM o;
+  DELETE FROM operation_probe x WHERE x.operation_id = ANY (v_operations);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
   RETURN cardinality(v_tasks);
@@ -3160,6 +4511,7 @@ CREATE FUNCTION remove_orphans(p_limit int) RETURNS int LANGUAGE sql SET search_
   SELECT remove_blobs(ARRAY(
     SELECT b.sha256 FROM blob b WHERE b.created_at < (SELECT clock()) - interval '1 day'
       AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
+      AND NOT EXISTS (SELECT FROM operation x WHERE x.payload_blob = b.sha256 AND x.tenant_id = b.tenant_id)
       AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
       AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     LIMIT p_limit))
@@ -3181,13 +4533,32 @@ BEGIN
   v_blobs := ARRAY(
     SELECT x.blob FROM result x WHERE x.step_id = ANY (v_steps) AND x.blob IS NOT NULL
     UNION SELECT x.input_blob FROM step x WHERE x.step_id = ANY (v_steps) AND x.input_blob IS NOT NULL
+    UNION SELECT x.payload_blob FROM operation x WHERE x.task_id = ANY (v_tasks) AND x.payload_blob IS NOT NULL
     UNION SELECT x.input_blob FROM task x WHERE x.task_id = ANY (v_tasks) AND x.input_blob IS NOT NULL);
   DELETE FROM result x WHERE x.step_id = ANY (v_steps);
   UPDATE step x SET input = NULL, input_blob = NULL WHERE x.step_id = ANY (v_steps) AND (x.input IS NOT NULL OR x.input_blob IS NOT NULL);
+  UPDATE operation x SET payload = NULL, payload_blob = NULL, receipt = NULL WHERE x.task_id = ANY (v_tasks);
   UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
+  -- artifacts follow in parts, a task may have any number of them; what is pinned stays, and goes once it is pinned no longer
+  UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available';
   RETURN cardinality(v_tasks);
+END $$;
+
+-- purpose: remove a webhook with its deliveries; the audit log keeps that it was there; false when there is none
+-- transition: none
+-- fenced by: nothing
+-- locks: the webhook, its deliveries; the audit chain last
+CREATE FUNCTION remove_webhook(p_tenant uuid, p_webhook uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_url text;
+BEGIN
+  DELETE FROM webhook w WHERE w.webhook_id = p_webhook AND w.tenant_id = p_tenant RETURNING w.url INTO v_url;
+  IF NOT FOUND THEN RETURN false; END IF;
+  DELETE FROM webhook_delivery d WHERE d.webhook_id = p_webhook AND d.tenant_id = p_tenant;
+  PERFORM note_act(p_tenant, p_actor, 'webhook.remove', p_webhook::text, jsonb_build_object('url', v_url));
+  RETURN true;
 END $$;
 
 -- purpose: forget workers that ended, or that fell silent, so long ago
@@ -3219,7 +4590,7 @@ DECLARE
   v_lost uuid[];
 BEGIN
   SELECT array_agg(x.step_id) INTO v_held FROM (
-    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running', 'reconciling') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED) x;
   v_now := clock();
   WITH u AS (
@@ -3234,12 +4605,12 @@ BEGIN
     lease_until = greatest(t.lease_until, least(v_now + greatest((SELECT s.lease_ms FROM step s WHERE s.step_id = t.step_id), p_ttl_ms) * interval '1 ms', t.deadline_at + interval '2 s'))
   WHERE t.step_id = ANY (v_held) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL;
   -- a heartbeat of an attempt that was taken away is a stale write as any other; one that crosses with the attempt's own end is not
-  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running'))
+  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running', 'reconciling'))
     AND NOT EXISTS (SELECT FROM attempt t WHERE t.step_id = s.step_id AND t.fence = p_fences[array_position(p_steps, s.step_id)] AND t.worker_id = p_worker AND t.state IN ('succeeded', 'failed', 'released')));
   IF v_lost <> '{}' THEN PERFORM refuse(p_worker, v_lost, ARRAY(SELECT p_fences[array_position(p_steps, u)] FROM unnest(v_lost) u), '{}', 'renew', 'none'); END IF;
   RETURN QUERY SELECT s.step_id,
-    CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running') THEN 'lost'
-         WHEN (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
+    CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running', 'reconciling') THEN 'lost'
+         WHEN s.state <> 'reconciling' AND s.kind <> 'undo' AND (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
          WHEN s.step_id = ANY (v_held) THEN 'ok' ELSE 'busy' END
   FROM step s WHERE s.step_id = ANY (p_steps);
 END $$;
@@ -3297,6 +4668,21 @@ BEGIN
   RETURN true;
 END $$;
 
+-- purpose: send a delivery again, whether it was sent, given up, or waits for its next try; false when there is none
+-- transition: webhook delivery sent|failed|due -> due
+-- fenced by: the fence rises, so that a try that is under way decides nothing any more
+-- locks: the delivery; the audit chain last
+CREATE FUNCTION resend_delivery(p_tenant uuid, p_delivery uuid, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  d webhook_delivery;
+BEGIN
+  UPDATE webhook_delivery x SET state = 'due', ended_at = NULL, due_at = clock(), give_up_at = clock() + interval '3 days', fence = x.fence + 1
+  WHERE x.delivery_id = p_delivery AND x.tenant_id = p_tenant RETURNING * INTO d;
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM note_act(p_tenant, p_actor, 'webhook.resend', p_delivery::text, jsonb_build_object('webhook', d.webhook_id, 'type', d.type, 'subject', d.subject));
+  RETURN true;
+END $$;
+
 -- purpose: how many children a join has in each state, as it stood when its barrier opened
 -- transition: none
 -- fenced by: the joining step's fence
@@ -3328,6 +4714,32 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE j.step_id = p_step AND j.fence = p_fence
   ORDER BY c.idx
 $$;
+
+-- purpose: end versions, and ask for their content to be removed where no other available version of the tenant has it
+-- transition: artifact_version available -> deleted
+-- fenced by: each version's state
+-- locks: versions by id, then objects by hash
+CREATE FUNCTION retire_versions(p_versions uuid[], p_actor text, p_why text) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_n int := 0;
+  x record;
+BEGIN
+  PERFORM FROM artifact_version v WHERE v.version_id = ANY (p_versions) ORDER BY v.version_id FOR NO KEY UPDATE;
+  FOR x IN
+    WITH d AS (
+      UPDATE artifact_version v SET state = 'deleted', version = v.version + 1, deleted_at = v_now WHERE v.version_id = ANY (p_versions) AND v.state = 'available' AND v.pinned_at IS NULL RETURNING v.*
+    ), e AS (
+      INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
+      SELECT d.tenant_id, d.run_id, 'ArtifactDeleted', d.version, v_now, p_actor, jsonb_strip_nulls(jsonb_build_object('artifact', d.version_id, 'number', d.number, 'step', d.step_id, 'why', p_why)) FROM d
+    )
+    SELECT d.tenant_id, array_agg(d.sha256) AS hashes, count(*)::int AS n FROM d GROUP BY d.tenant_id ORDER BY d.tenant_id
+  LOOP
+    v_n := v_n + x.n;
+    PERFORM ask_removals(x.tenant_id, x.hashes);
+  END LOOP;
+  RETURN v_n;
+END $$;
 
 -- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
@@ -3396,6 +4808,42 @@ CREATE FUNCTION same_values(p_tenant uuid, p_steps uuid[], p_before uuid[]) RETU
   SELECT array_agg((SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.now AND r.tenant_id = p_tenant) IS NOT DISTINCT FROM (SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.before AND r.tenant_id = p_tenant) ORDER BY u.n)
   FROM unnest(p_steps, p_before) WITH ORDINALITY u(now, before, n)
 $$;
+
+-- purpose: of steps that their holder hands in unfinished, those that have sent something of unknown fate wait for a probe instead
+-- transition: step leased|running|reconciling -> unknown; attempt -> failed (it does not count), or released
+-- fenced by: each step's own fence
+-- locks: the caller holds the steps; their operations
+CREATE FUNCTION set_aside_doubtful(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_delay_ms bigint) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+  v_aside uuid[] := '{}';
+  i int;
+BEGIN
+  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (p_steps) AND x.doubts > 0 ORDER BY x.step_id LOOP
+    i := array_position(p_steps, s.step_id);
+    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running', 'reconciling');
+    PERFORM end_in_doubt(p_worker, s.step_id, s.fence, p_errors[i], p_delay_ms);
+    v_aside := v_aside || s.step_id;
+  END LOOP;
+  RETURN v_aside;
+END $$;
+
+-- purpose: give a person a role and rights beside it; only one whose present role the caller outranks: done, missing, or beyond
+-- transition: none
+-- fenced by: the roles that the caller may touch, compared under the person's lock
+-- locks: the person; the audit chain last
+CREATE FUNCTION set_role(p_tenant uuid, p_name text, p_role text, p_rights text[], p_may text[], p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  x person;
+BEGIN
+  SELECT * INTO x FROM person p WHERE p.tenant_id = p_tenant AND p.name = p_name FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN 'missing'; END IF;
+  IF x.role <> ALL (p_may) OR p_role <> ALL (p_may) THEN RETURN 'beyond'; END IF;
+  IF x.role = p_role AND x.rights = p_rights THEN RETURN 'done'; END IF;
+  UPDATE person p SET role = p_role, rights = p_rights WHERE p.person_id = x.person_id AND p.tenant_id = p_tenant;
+  PERFORM note_act(p_tenant, p_actor, 'person.role', p_name, jsonb_build_object('before', x.role, 'after', p_role, 'rights_before', x.rights, 'rights_after', p_rights));
+  RETURN 'done';
+END $$;
 
 -- purpose: the public key by which a Kafka command is verified
 -- transition: none
@@ -3539,7 +4987,7 @@ $$;
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
 -- transition: births: task accepted, run created, steps, barriers
 -- fenced by: unique keys of task (tenant, idempotency_key) and inbox (message, consumer, tenant)
--- locks: only new rows, tasks in key order
+-- locks: only new rows, tasks in key order; the audit chain last
 CREATE FUNCTION submit(p_tasks jsonb, p_steps jsonb, p_barriers jsonb) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
@@ -3589,6 +5037,7 @@ BEGIN
         (SELECT jsonb_agg(s) FROM jsonb_array_elements(p_steps) s WHERE (s->>'task_id')::uuid = ANY (v_new)) END,
       CASE WHEN p_barriers IS NULL OR cardinality(v_new) = jsonb_array_length(p_tasks) THEN p_barriers ELSE
         (SELECT jsonb_agg(b) FROM jsonb_array_elements(p_barriers) b WHERE (b->>'task_id')::uuid = ANY (v_new)) END);
+    PERFORM note_submissions(v_new);
   END IF;
   RETURN QUERY
     SELECT x.ord, CASE WHEN t.task_id = x.task_id AND x.task_id = ANY (v_new) THEN 'created' WHEN t.payload_digest = decode(x.payload_digest, 'hex') THEN 'duplicate' ELSE 'conflict' END, t.task_id, t.run_id, t.state
@@ -3650,7 +5099,7 @@ BEGIN
   RETURN v_n;
 END $$;
 
--- purpose: wind a run down: cancel what has not started, take what outlived its grace, end the run when nothing is open any more
+-- purpose: wind a run down: cancel what has not started, take what outlived its grace, undo what it did where its workflow asks for that, end the run when nothing is open any more
 -- transition: step pending|ready|retry_wait|waiting -> cancelled, leased|running -> cancelled after the grace; run cancelling -> failed|cancelled
 -- fenced by: the run being in cancelling
 -- locks: an advisory lock on the run's sweep; steps by id (skipping locked ones); then its barriers, the run, the task
@@ -3661,6 +5110,7 @@ DECLARE
   v_ids uuid[];
   v_idle text[] := ARRAY['pending', 'ready', 'retry_wait', 'waiting'];
   v_held text[] := ARRAY['leased', 'running'];
+  v_doubtful text[] := ARRAY['unknown', 'reconciling'];
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('sweep:' || p_run::text, 0)) THEN RETURN 'taken'; END IF;
   SELECT * INTO r FROM run x WHERE x.run_id = p_run AND x.state = 'cancelling';
@@ -3668,21 +5118,22 @@ BEGIN
   IF r.updated_at + p_grace_ms * interval '1 ms' < clock() THEN v_idle := v_idle || v_held; END IF;
   -- once through all steps, so many at a time
   SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state = ANY (v_idle)) INTO v_seen, v_ids
-  FROM (SELECT s.step_id, s.state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
+  FROM (SELECT s.step_id, CASE s.kind WHEN 'undo' THEN 'undo' ELSE s.state END AS state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
   IF v_ids IS NOT NULL THEN PERFORM cancel_steps(v_ids, r.reason); END IF;
   IF v_seen IS NOT NULL THEN
     UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
     RETURN 'sweeping';
   END IF;
   -- then what is left: rows that were locked were passed over, and what runs may have become ready again
-  v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) LIMIT p_limit);
+  v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) AND s.kind <> 'undo' LIMIT p_limit);
   IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
   -- its barriers before it: a join's deadline may fire at this moment, and takes them in this order
   PERFORM FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' ORDER BY b.barrier_id DESC FOR NO KEY UPDATE;
   PERFORM FROM run x WHERE x.run_id = p_run FOR NO KEY UPDATE;
-  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held)) THEN RETURN 'waiting'; END IF;
+  IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
+  IF compensate_next(r) THEN RETURN 'sweeping'; END IF;
   PERFORM end_run(p_run);
   RETURN 'ended';
 END $$;
@@ -3690,7 +5141,7 @@ END $$;
 -- purpose: a batch from the commands topic in one transaction: tasks, the answers to their submitters, and what was parked
 -- transition: those of submit
 -- fenced by: those of submit: a message that comes again gives the same task, and the same answer once more
--- locks: only new rows, tasks in key order
+-- locks: only new rows, tasks in key order; the audit chain last
 CREATE FUNCTION take_in(p_tasks jsonb, p_steps jsonb, p_barriers jsonb, p_asked jsonb, p_conflict jsonb, p_replies jsonb, p_letters jsonb)
 RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
@@ -3710,6 +5161,49 @@ BEGIN
   END IF;
 END $$;
 
+-- purpose: a sign-in comes back from its provider: once, in time, and to the browser that began it
+-- transition: none
+-- fenced by: the row, which is deleted
+-- locks: the row
+CREATE FUNCTION take_sign_in(p_tenant uuid, p_state bytea, p_binder bytea) RETURNS TABLE (nonce text, verifier text, return_to text) LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  DELETE FROM sign_in s WHERE s.state_hash = p_state AND s.tenant_id = p_tenant AND s.binder_hash = p_binder AND s.expires_at > clock() RETURNING s.nonce, s.verifier, s.return_to
+$$;
+
+-- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
+-- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
+-- fenced by: the operation being unknown
+-- locks: the step, the operation, then the run (shared); the audit chain last
+CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  v_state text;
+  s step;
+  o operation;
+BEGIN
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such operation in this tenant'; END IF;
+  SELECT x.* INTO s FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF o.state <> 'unknown' THEN RETURN o.state; END IF;
+  v_now := clock();
+  v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
+  PERFORM add_probe(o, p_actor, CASE WHEN p_done THEN 'done' ELSE 'not_done' END, true, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  UPDATE operation x SET state = v_state, version = x.version + 1, proof = -3, settled_by = p_actor, updated_at = v_now, receipt = CASE WHEN p_done THEN p_receipt END,
+    confirmed_at = CASE WHEN p_done THEN v_now END, unknown_since = NULL
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  PERFORM note_operation(o, operation_event(v_state), NULL, p_actor, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  PERFORM note_compensated(o);
+  IF s.state = 'unknown' AND s.doubts = 1 THEN
+    s.doubts := 0;
+    PERFORM go_on(s, 0, p_actor, jsonb_build_object('operation', o.operation_id));
+  ELSE
+    -- a probe holds the step at this moment, or it has more in doubt
+    UPDATE step x SET doubts = x.doubts - 1, proof = CASE WHEN x.state = 'unknown' THEN 0 ELSE -3 END WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+  END IF;
+  PERFORM note_act(p_tenant, p_actor, CASE WHEN p_done THEN 'operation.mark_done' ELSE 'operation.mark_not_done' END, p_operation::text, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  RETURN o.state;
+END $$;
+
 -- purpose: a tenant's id by its name
 -- transition: none
 -- fenced by: nothing
@@ -3726,6 +5220,24 @@ CREATE FUNCTION tenant_names(p_tenants uuid[]) RETURNS TABLE (tenant_id uuid, na
   SELECT t.tenant_id, t.name FROM tenant t WHERE t.tenant_id = ANY (p_tenants)
 $$;
 
+-- purpose: give up deliveries that were held for too long, and forget those that ended 30 days ago; returns how many rows it touched
+-- transition: webhook delivery due -> failed
+-- fenced by: the state
+-- locks: the deliveries, skipping locked ones
+CREATE FUNCTION trim_deliveries(p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_given_up int;
+  v_gone int;
+BEGIN
+  UPDATE webhook_delivery d SET state = 'failed', ended_at = clock(), error = 'E-HOOK-05' WHERE (d.delivery_id, d.tenant_id) IN (
+    SELECT x.delivery_id, x.tenant_id FROM webhook_delivery x WHERE x.state = 'due' AND x.due_at IS NULL AND x.give_up_at <= clock() LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_given_up = ROW_COUNT;
+  DELETE FROM webhook_delivery d WHERE (d.delivery_id, d.tenant_id) IN (
+    SELECT x.delivery_id, x.tenant_id FROM webhook_delivery x WHERE x.ended_at < (SELECT clock()) - interval '30 days' ORDER BY x.ended_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_gone = ROW_COUNT;
+  RETURN v_given_up + v_gone;
+END $$;
+
 -- purpose: forget messages that were applied so long ago that no broker delivers them again
 -- transition: none
 -- fenced by: nothing
@@ -3737,6 +5249,24 @@ BEGIN
   DELETE FROM inbox i WHERE i.ctid = ANY (ARRAY(SELECT x.ctid FROM inbox x WHERE x.at < clock() - p_older ORDER BY x.at LIMIT p_limit FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS v_n = ROW_COUNT;
   RETURN v_n;
+END $$;
+
+-- purpose: a step that undoes an effect: leased and tried again as any other, also while its run winds down or after it ended
+-- transition: birth: step ready, of kind undo
+-- fenced by: the caller holds the operation
+-- locks: only new rows
+CREATE FUNCTION undo_operation(o operation, p_actor text, p_why text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_step uuid := uuidv7();
+  s step := (SELECT x FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = o.tenant_id);
+BEGIN
+  INSERT INTO step (tenant_id, step_id, run_id, kind, state, node, queue, workflow, workflow_version, priority, input, lease_ms, created_at, updated_at)
+  VALUES (o.tenant_id, v_step, o.run_id, 'undo', 'ready', s.node, s.queue, s.workflow, s.workflow_version, s.priority, jsonb_build_object('operation', o.operation_id), s.lease_ms, v_now, v_now);
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
+  VALUES (o.tenant_id, o.run_id, v_step, 'StepReady', 0, v_now, p_actor, jsonb_strip_nulls(jsonb_build_object('node', s.node, 'kind', 'undo', 'undoes', o.operation_id, 'why', p_why)));
+  PERFORM make_ready(ARRAY[v_step]);
+  RETURN v_step;
 END $$;
 
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
@@ -3768,7 +5298,7 @@ END $$;
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], aside int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean, leases boolean, offers boolean, runs uuid[], barriers uuid[], deliveries boolean, aside int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   -- (SELECT clock()) is evaluated once, so that it can bound an index scan; a bare clock() would be compared with every row
   SELECT EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind = 'expand' AND t.target_id <> ALL ((SELECT aside('expansion'))::uuid[]) AND (SELECT r.state IN ('created', 'running') FROM run r WHERE r.run_id = t.run_id)),
     EXISTS (SELECT FROM timer t WHERE t.due_at <= (SELECT clock()) AND t.kind <> 'expand' AND t.timer_id <> ALL ((SELECT aside('timer'))::uuid[])),
@@ -3778,6 +5308,7 @@ CREATE FUNCTION work_waiting() RETURNS TABLE (expansions boolean, timers boolean
     ARRAY(SELECT r.run_id FROM run r WHERE r.state = 'cancelling' AND r.run_id <> ALL ((SELECT aside('run'))::uuid[]) ORDER BY random() LIMIT 100),
     ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.kind = 'gather' AND b.state <> 'waiting' AND (NOT b.closed OR b.sweep_at IS NOT NULL) AND (b.closed OR b.rest = 'cancel' OR b.on_failed = 'hold')
       AND (b.sweep_at IS NULL OR b.sweep_at <= (SELECT clock())) AND b.barrier_id <> ALL ((SELECT aside('barrier'))::uuid[]) LIMIT 100),
+    EXISTS (SELECT FROM webhook_delivery d WHERE d.state = 'due' AND d.due_at <= (SELECT clock())),
     (SELECT count(*)::int FROM set_aside x WHERE x.retry_at > (SELECT clock()))
 $$;
 
@@ -3868,10 +5399,12 @@ BEGIN
   IF NEW.state <> OLD.state AND NOT (CASE OLD.state
       WHEN 'pending' THEN NEW.state IN ('ready', 'waiting', 'skipped', 'failed', 'cancelled')
       WHEN 'ready' THEN NEW.state IN ('leased', 'failed', 'cancelled')
-      WHEN 'leased' THEN NEW.state IN ('running', 'succeeded', 'retry_wait', 'failed', 'ready', 'cancelled')
-      WHEN 'running' THEN NEW.state IN ('succeeded', 'retry_wait', 'failed', 'ready', 'cancelled')
+      WHEN 'leased' THEN NEW.state IN ('running', 'succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
+      WHEN 'running' THEN NEW.state IN ('succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
       WHEN 'waiting' THEN NEW.state IN ('succeeded', 'cancelled')
       WHEN 'retry_wait' THEN NEW.state IN ('ready', 'failed', 'cancelled')
+      WHEN 'unknown' THEN NEW.state IN ('reconciling', 'ready', 'cancelled')
+      WHEN 'reconciling' THEN NEW.state IN ('unknown', 'ready', 'cancelled')
       WHEN 'failed' THEN NEW.state IN ('ready')
       ELSE false END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a step: %s -> %s', OLD.state, NEW.state);
@@ -3882,14 +5415,15 @@ BEGIN
   IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a step rises by one with each transition';
   END IF;
-  IF NEW.fence <> OLD.fence + (CASE WHEN OLD.state = 'ready' AND NEW.state = 'leased' THEN 1 ELSE 0 END) THEN
+  IF NEW.fence <> OLD.fence + (CASE WHEN (OLD.state, NEW.state) IN (('ready', 'leased'), ('unknown', 'reconciling')) THEN 1 ELSE 0 END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the fence of a step rises by one with each lease, and only then';
   END IF;
-  IF OLD.state IN ('leased', 'running') THEN
+  IF OLD.state IN ('leased', 'running', 'reconciling') THEN
     IF NEW.proof = OLD.fence THEN NULL;
-    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed') AND NOT EXISTS (
+    ELSIF NEW.proof = -1 AND NEW.state IN ('ready', 'failed', 'unknown') AND NOT EXISTS (
       SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.fence = OLD.fence AND a.tenant_id = OLD.tenant_id AND a.lease_until >= stanchion.clock()) THEN NULL;
-    ELSIF NEW.proof = -2 AND NEW.state = 'cancelled' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
+    ELSIF NEW.proof = -2 AND NEW.state IN ('cancelled', 'unknown') AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
+    ELSIF NEW.proof = -3 AND NEW.state = OLD.state AND NEW.doubts = OLD.doubts - 1 THEN NULL;  -- a person told what became of an operation, while a probe holds the step
     ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s, the current one is %s', NEW.proof, OLD.fence);
     END IF;
   ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
@@ -3951,17 +5485,115 @@ BEGIN
 END $$;
 CREATE TRIGGER barrier_guard BEFORE INSERT OR UPDATE ON stanchion.barrier FOR EACH ROW EXECUTE FUNCTION stanchion.barrier_guard();
 
+CREATE FUNCTION stanchion.operation_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.state NOT IN ('prepared') THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('a operation is never born %s', NEW.state);
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.state <> OLD.state AND NOT (CASE OLD.state
+      WHEN 'prepared' THEN NEW.state IN ('dispatched', 'refused', 'unknown')
+      WHEN 'dispatched' THEN NEW.state IN ('confirmed', 'prepared', 'refused', 'unknown')
+      WHEN 'confirmed' THEN NEW.state IN ('compensated')
+      WHEN 'unknown' THEN NEW.state IN ('confirmed', 'prepared', 'not_done')
+      WHEN 'not_done' THEN NEW.state IN ('prepared')
+      ELSE false END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a operation: %s -> %s', OLD.state, NEW.state);
+  END IF;
+  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.operation_id IS DISTINCT FROM OLD.operation_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.scope_id IS DISTINCT FROM OLD.scope_id OR NEW.kind IS DISTINCT FROM OLD.kind OR NEW.key IS DISTINCT FROM OLD.key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.request_key IS DISTINCT FROM OLD.request_key OR NEW.reach IS DISTINCT FROM OLD.reach OR NEW.undo_kind IS DISTINCT FROM OLD.undo_kind OR NEW.compensates IS DISTINCT FROM OLD.compensates THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a operation never changes';
+  END IF;
+  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of an operation rises by one with each transition';
+  END IF;
+  -- what was decided to be sent never changes; retention may take it away once the task has ended
+  IF (NEW.payload, NEW.payload_blob) IS DISTINCT FROM (OLD.payload, OLD.payload_blob)
+     AND NOT (NEW.payload IS NULL AND NEW.payload_blob IS NULL AND (SELECT t.ended_at IS NOT NULL FROM stanchion.task t WHERE t.task_id = OLD.task_id AND t.tenant_id = OLD.tenant_id)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the payload of an operation is immutable';
+  END IF;
+  IF OLD.state IN ('confirmed', 'refused', 'compensated') AND (coalesce(NEW.receipt, OLD.receipt), NEW.provider_id, NEW.sends) IS DISTINCT FROM (OLD.receipt, OLD.provider_id, OLD.sends) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what is known of an operation is immutable';
+  END IF;
+  IF NEW.state <> OLD.state THEN
+    -- what moved it: its step's holder, the reaper, the canceller, a person or the engine
+    IF NEW.proof > 0 AND EXISTS (
+      SELECT FROM stanchion.step s WHERE s.step_id = NEW.step_id AND s.tenant_id = NEW.tenant_id AND s.fence = NEW.proof AND s.state IN ('leased', 'running', 'reconciling')) THEN NULL;
+    ELSIF NEW.proof = -1 AND NEW.state = 'unknown' AND NOT EXISTS (
+      SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.tenant_id = OLD.tenant_id AND a.ended_at IS NULL AND a.lease_until >= stanchion.clock()) THEN NULL;
+    ELSIF NEW.proof = -2 AND NEW.state = 'unknown' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
+    ELSIF NEW.proof = -3 AND OLD.state = 'unknown' AND coalesce(NEW.settled_by, '') <> '' THEN NULL;
+    ELSIF NEW.proof = -4 AND NEW.state = 'compensated' AND EXISTS (
+      SELECT FROM stanchion.operation c WHERE c.compensates = OLD.operation_id AND c.tenant_id = OLD.tenant_id AND c.state = 'confirmed') THEN NULL;
+    ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('an operation is not moved to %s by a writer with proof %s', NEW.state, NEW.proof);
+    END IF;
+    -- the machine's own verdict that it may be sent again, or never was done, needs what makes it conclusive
+    IF OLD.state = 'unknown' AND NEW.state IN ('prepared', 'not_done') AND NEW.proof > 0
+       AND NOT coalesce(OLD.lands_until < stanchion.clock(), false)
+       AND NOT (NEW.state = 'prepared' AND coalesce(OLD.key_until > stanchion.clock(), false)) THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST006', MESSAGE = 'not found is no proof: a late request may still land, and the key does not hold it back';
+    END IF;
+    IF NEW.state = 'dispatched' AND OLD.sends > 0 AND coalesce(OLD.key_until < stanchion.clock(), true) AND NOT coalesce(OLD.lands_until < stanchion.clock(), false) AND OLD.settled_by IS NULL THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST006', MESSAGE = 'it was sent before, and the key no longer holds a second one back';
+    END IF;
+  END IF;
+  NEW.proof := 0;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER operation_guard BEFORE INSERT OR UPDATE ON stanchion.operation FOR EACH ROW EXECUTE FUNCTION stanchion.operation_guard();
+
+CREATE FUNCTION stanchion.artifact_version_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.state NOT IN ('pending') THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('a artifact_version is never born %s', NEW.state);
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.state <> OLD.state AND NOT (CASE OLD.state
+      WHEN 'pending' THEN NEW.state IN ('available', 'deleted')
+      WHEN 'available' THEN NEW.state IN ('deleted')
+      ELSE false END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a artifact_version: %s -> %s', OLD.state, NEW.state);
+  END IF;
+  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.version_id IS DISTINCT FROM OLD.version_id OR NEW.artifact_id IS DISTINCT FROM OLD.artifact_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.run_id IS DISTINCT FROM OLD.run_id OR NEW.step_id IS DISTINCT FROM OLD.step_id OR NEW.fence IS DISTINCT FROM OLD.fence OR NEW.actor IS DISTINCT FROM OLD.actor OR NEW.media_type IS DISTINCT FROM OLD.media_type THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a artifact_version never changes';
+  END IF;
+  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a artifact_version rises by one with each transition';
+  END IF;
+  IF (NEW.made_from, NEW.created_at) IS DISTINCT FROM (OLD.made_from, OLD.created_at)
+    OR ((NEW.number, NEW.sha256, NEW.size, NEW.available_at) IS DISTINCT FROM (OLD.number, OLD.sha256, OLD.size, OLD.available_at) AND NOT (OLD.state = 'pending' AND NEW.state = 'available')) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the content of an artifact_version never changes';
+  END IF;
+  IF NEW.state = 'available' AND OLD.state = 'pending' AND OLD.fence IS NOT NULL THEN
+    PERFORM FROM stanchion.step s WHERE s.step_id = OLD.step_id AND s.tenant_id = OLD.tenant_id AND s.fence = OLD.fence AND s.state IN ('leased', 'running') FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('stale fence %s: the lease that began this artifact_version is over', OLD.fence);
+    END IF;
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER artifact_version_guard BEFORE INSERT OR UPDATE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_version_guard();
+
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.result REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.event REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.attempt REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
+CREATE TRIGGER fenced AFTER INSERT ON stanchion.artifact_version REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
+
+CREATE TRIGGER fenced AFTER INSERT ON stanchion.operation REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
+
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.event FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.barrier_release FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('barrier');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.refused_write FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
+
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.operation_probe FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('operation');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
 
@@ -3973,11 +5605,17 @@ CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.barrier_release FOR 
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.refused_write FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
+CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.operation_probe FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
+
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.audit FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.workflow FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
 CREATE TRIGGER result_guard BEFORE UPDATE ON stanchion.result FOR EACH ROW EXECUTE FUNCTION stanchion.result_guard();
+
+CREATE TRIGGER artifact_guard BEFORE UPDATE ON stanchion.artifact FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_guard();
+
+CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();
 
 CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();
 
@@ -3987,6 +5625,20 @@ ALTER TABLE stanchion.api_key FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.api_key TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.api_key FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.artifact ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.artifact FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.artifact TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.artifact FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.artifact_version ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.artifact_version FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.artifact_version TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.artifact_version FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid AND state = 'available');
 
 ALTER TABLE stanchion.attempt ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.attempt FORCE ROW LEVEL SECURITY;
@@ -4072,6 +5724,27 @@ CREATE POLICY engine ON stanchion.node_stat TO stanchion_engine, stanchion_owner
 
 CREATE POLICY everyone ON stanchion.node_stat FOR SELECT USING (true);
 
+ALTER TABLE stanchion.object_removal ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.object_removal FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.object_removal TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.object_removal FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.operation ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.operation FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.operation TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.operation FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.operation_probe ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.operation_probe FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.operation_probe TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.operation_probe FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.outbox ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.outbox FORCE ROW LEVEL SECURITY;
 
@@ -4085,6 +5758,13 @@ ALTER TABLE stanchion.outbox_partition FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.outbox_partition TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY everyone ON stanchion.outbox_partition FOR SELECT USING (true);
+
+ALTER TABLE stanchion.person ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.person FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.person TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.person FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.ready ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.ready FORCE ROW LEVEL SECURITY;
@@ -4121,12 +5801,26 @@ CREATE POLICY engine ON stanchion.run TO stanchion_engine, stanchion_owner USING
 
 CREATE POLICY tenant_only ON stanchion.run FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.session ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.session FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.session TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.session FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.set_aside ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.set_aside FORCE ROW LEVEL SECURITY;
 
 CREATE POLICY engine ON stanchion.set_aside TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.set_aside FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.sign_in ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.sign_in FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.sign_in TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.sign_in FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.signing_key ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.signing_key FORCE ROW LEVEL SECURITY;
@@ -4149,6 +5843,13 @@ CREATE POLICY engine ON stanchion.task TO stanchion_engine, stanchion_owner USIN
 
 CREATE POLICY tenant_only ON stanchion.task FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.team_member ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.team_member FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.team_member TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.team_member FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.tenant ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.tenant FORCE ROW LEVEL SECURITY;
 
@@ -4162,6 +5863,20 @@ ALTER TABLE stanchion.timer FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.timer TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.timer FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.webhook ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.webhook FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.webhook TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.webhook FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.webhook_delivery ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.webhook_delivery FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.webhook_delivery TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.webhook_delivery FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.worker ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.worker FORCE ROW LEVEL SECURITY;
@@ -4178,6 +5893,10 @@ CREATE POLICY engine ON stanchion.workflow TO stanchion_engine, stanchion_owner 
 CREATE POLICY everyone ON stanchion.workflow FOR SELECT USING (true);
 
 ALTER TABLE stanchion.api_key OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.artifact OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.artifact_version OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.attempt OWNER TO stanchion_owner;
 
@@ -4203,9 +5922,17 @@ ALTER TABLE stanchion.maintenance_job OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.node_stat OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.object_removal OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.operation OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.operation_probe OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.outbox OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.outbox_partition OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.person OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.ready OWNER TO stanchion_owner;
 
@@ -4217,7 +5944,11 @@ ALTER TABLE stanchion.result OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.run OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.session OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.set_aside OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.sign_in OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.signing_key OWNER TO stanchion_owner;
 
@@ -4225,9 +5956,15 @@ ALTER TABLE stanchion.step OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.task OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.team_member OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.tenant OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.timer OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.webhook OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.webhook_delivery OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.worker OWNER TO stanchion_owner;
 
@@ -4238,6 +5975,10 @@ ALTER TABLE stanchion.event_default OWNER TO stanchion_owner;
 GRANT USAGE ON SCHEMA stanchion TO stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.api_key TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.artifact TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.artifact_version TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.attempt TO stanchion_engine;
 
@@ -4263,9 +6004,17 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.maintenance_job TO stanchion_e
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.node_stat TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.object_removal TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.operation TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.operation_probe TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox_partition TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.person TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.ready TO stanchion_engine;
 
@@ -4277,7 +6026,11 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.result TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.run TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.session TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.set_aside TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.sign_in TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.signing_key TO stanchion_engine;
 
@@ -4285,9 +6038,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.step TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.task TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.team_member TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.tenant TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.timer TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.webhook TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.webhook_delivery TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.worker TO stanchion_engine;
 
@@ -4299,17 +6058,19 @@ REVOKE UPDATE, DELETE ON stanchion.barrier_release FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.refused_write FROM stanchion_engine;
 
+REVOKE UPDATE, DELETE ON stanchion.operation_probe FROM stanchion_engine;
+
 REVOKE UPDATE, DELETE ON stanchion.audit FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.event, stanchion.ready, stanchion.timer, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -4337,13 +6098,45 @@ GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_engine;
 
 GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_owner;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.abandon_versions'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.abandon_versions TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.answers_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.answers_of TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ask_removals'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.ask_removals TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.audit_text'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.audit_text TO stanchion_task_service, stanchion_dashboard;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.authenticate TO stanchion_task_service, stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate_session'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.authenticate_session TO stanchion_task_service, stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.begin_artifact TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_removals'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.begin_removals TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_sign_in'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.begin_sign_in TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_upload'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.begin_upload TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.branches_before'::regproc::oid::regprocedure); END $$;
 
@@ -4361,6 +6154,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.canc
 
 GRANT EXECUTE ON FUNCTION stanchion.cancel_task TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.claim_deliveries'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.claim_deliveries TO stanchion_orchestrator;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.claim_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.claim_maintenance TO stanchion_maintenance;
@@ -4370,6 +6167,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.clai
 GRANT EXECUTE ON FUNCTION stanchion.claim_redrive TO stanchion_task_service;
 
 GRANT EXECUTE ON FUNCTION stanchion.clock TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.compensate_operation'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.compensate_operation TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.complete'::regproc::oid::regprocedure); END $$;
 
@@ -4390,6 +6191,18 @@ GRANT EXECUTE ON FUNCTION stanchion.create_signing_key TO stanchion_task_service
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.create_tenant'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.create_tenant TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.create_webhook'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.create_webhook TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.delete_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.delete_artifact TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.disable_person'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.disable_person TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.drain_worker'::regproc::oid::regprocedure); END $$;
 
@@ -4415,6 +6228,22 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_
 
 GRANT EXECUTE ON FUNCTION stanchion.end_early TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_in_doubt'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.end_in_doubt TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_probe'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.end_probe TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_session'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.end_session TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ensure_person'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.ensure_person TO stanchion_task_service;
+
 GRANT EXECUTE ON FUNCTION stanchion.event_xid TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.expand'::regproc::oid::regprocedure); END $$;
@@ -4429,6 +6258,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fan_
 
 GRANT EXECUTE ON FUNCTION stanchion.fan_before TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.find_artifact TO stanchion_worker;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_ready'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.find_ready TO stanchion_worker;
@@ -4441,6 +6274,14 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find
 
 GRANT EXECUTE ON FUNCTION stanchion.find_submitted TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.find_value'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.find_value TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_delivery'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.finish_delivery TO stanchion_orchestrator;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.finish_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.finish_maintenance TO stanchion_maintenance;
@@ -4449,9 +6290,21 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fire
 
 GRANT EXECUTE ON FUNCTION stanchion.fire_timers TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.flip_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.flip_artifact TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.flip_upload'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.flip_upload TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.forget_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.forget_maintenance TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.forget_removals'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.forget_removals TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.gathers_of'::regproc::oid::regprocedure); END $$;
 
@@ -4493,13 +6346,33 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list
 
 GRANT EXECUTE ON FUNCTION stanchion.list_dead_letters TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_deliveries'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_deliveries TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_keys'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.list_keys TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_people'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_people TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_sessions'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_sessions TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_signing_keys'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.list_signing_keys TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_teams'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_teams TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_webhooks'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.list_webhooks TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
 
@@ -4513,6 +6386,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next
 
 GRANT EXECUTE ON FUNCTION stanchion.next_redrives TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next_tenant'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.next_tenant TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.nodes_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.nodes_of TO stanchion_orchestrator;
@@ -4525,13 +6402,45 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note
 
 GRANT EXECUTE ON FUNCTION stanchion.note_redriven TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_removed'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.note_removed TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.offer_ready'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.offer_ready TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_dispatch'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_dispatch TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_prepare'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_prepare TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_probed'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_probed TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_settle'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_settle TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.op_to_undo'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.op_to_undo TO stanchion_worker;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.open_barrier'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.open_barrier TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.open_session'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.open_session TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ops_in_doubt'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.ops_in_doubt TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.outbox_lag'::regproc::oid::regprocedure); END $$;
 
@@ -4540,6 +6449,14 @@ GRANT EXECUTE ON FUNCTION stanchion.outbox_lag TO stanchion_relay, stanchion_orc
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_task'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.pause_task TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_webhook'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.pause_webhook TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pin_artifact'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.pin_artifact TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.place_of'::regproc::oid::regprocedure); END $$;
 
@@ -4553,6 +6470,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.post
 
 GRANT EXECUTE ON FUNCTION stanchion.post TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.probe_operation'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.probe_operation TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_aside'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.put_aside TO stanchion_orchestrator;
@@ -4560,6 +6481,10 @@ GRANT EXECUTE ON FUNCTION stanchion.put_aside TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_blobs'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.put_blobs TO stanchion_worker, stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.put_in_team'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.put_in_team TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.read_blob'::regproc::oid::regprocedure); END $$;
 
@@ -4609,6 +6534,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.rele
 
 GRANT EXECUTE ON FUNCTION stanchion.release_redrive TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_artifacts'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_artifacts TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_dead_letters'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_dead_letters TO stanchion_maintenance;
@@ -4625,6 +6554,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remo
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_payloads TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_webhook'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_webhook TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_workers'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_workers TO stanchion_maintenance;
@@ -4640,6 +6573,10 @@ GRANT EXECUTE ON FUNCTION stanchion.reopen_steps TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.request_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.request_maintenance TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.resend_delivery'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.resend_delivery TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.results_counts'::regproc::oid::regprocedure); END $$;
 
@@ -4665,6 +6602,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.same
 
 GRANT EXECUTE ON FUNCTION stanchion.same_values TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.set_role'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.set_role TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.signing_key_of TO stanchion_task_service;
@@ -4685,6 +6626,14 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take
 
 GRANT EXECUTE ON FUNCTION stanchion.take_in TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_sign_in'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.take_sign_in TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tell_operation'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.tell_operation TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_by_name'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.tenant_by_name TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
@@ -4692,6 +6641,10 @@ GRANT EXECUTE ON FUNCTION stanchion.tenant_by_name TO stanchion_task_service, st
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tenant_names'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.tenant_names TO stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.trim_deliveries'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.trim_deliveries TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.trim_inbox'::regproc::oid::regprocedure); END $$;
 

@@ -44,6 +44,7 @@ class ServiceSettings(BaseSettings):
     database_url: SecretStr
     kafka_bootstrap: str
     redis_url: SecretStr | None = None
+    objects_url: str | None = None  # where artifacts lie: s3://bucket/prefix?endpoint=..., or file:///folder
     profile: Literal["dev", "production"] = "production"
     instance: str = Field(default_factory=_instance, min_length=1, max_length=200)
     log_format: Format = "auto"

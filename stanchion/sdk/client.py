@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from stanchion.errors import StanchionError, Unavailable
 from stanchion.runtime.clock import Deadline, monotonic, pause
 from stanchion.sdk import faults
+from stanchion.sdk.artifact_calls import ArtifactCalls
 from stanchion.sdk.event_reader import read_events
 from stanchion.sdk.models import Event, Page, Receipt, TaskInfo
 from stanchion.sdk.submissions import body_of
@@ -41,6 +42,7 @@ class Client:
         agent: str = "stanchion-sdk",
     ) -> None:
         self.transport = Transport(*address(url, key), timeout=timeout, agent=agent)
+        self.artifacts = ArtifactCalls(self.transport)
 
     # -- tasks --
 

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from stanchion.authority.leases import Lease
 from stanchion.contracts import ids
+from stanchion.contracts.artifacts import DEFAULT_MEDIA_TYPE
 from stanchion.contracts.limits import NOTE_CHARACTERS
 from stanchion.contracts.texts import clean, number
-from stanchion.errors import LeaseLost
+from stanchion.errors import LeaseLost, Unavailable
 from stanchion.runtime.logging import get_logger
+from stanchion.sdk.artifact_streams import ArtifactDownload, ArtifactUpload
+from stanchion.sdk.artifacts import ArtifactDoor, Content, MadeFrom
+from stanchion.workflow.artifact import Artifact
+from stanchion.workflow.operation import Operation
+
+from .gateway import Gateway, Pending
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Context:
@@ -20,10 +30,15 @@ class Context:
     Annotate the first parameter of a step with `Ctx`, which is this class.
     """
 
-    def __init__(self, lease: Lease, stopped: Callable[[], str | None]) -> None:
+    def __init__(
+        self, lease: Lease, stopped: Callable[[], str | None], gateway: Callable[[], Gateway] | None = None
+    ) -> None:
         self._lease = lease
         self._stopped = stopped
+        self._make_gateway = gateway
+        self._gateway: Gateway | None = None
         self._progress: dict[str, Any] | None = None
+        self._door: ArtifactDoor | None = None
 
     @property
     def log(self) -> Any:
@@ -95,12 +110,62 @@ class Context:
         if (why := self._stopped()) is not None:
             raise LeaseLost(self.step, fence=self.fence, why=why)
 
+    def op(self, operation: Operation[P, R] | str, payload: P, *, key: str) -> Pending[R]:
+        """Have an effect outside, once for each key, whatever dies: `await` it, or call `wait()` in plain functions.
+
+        Gives the receipt, also when an earlier attempt or run had the effect. The key says what is meant, never which
+        attempt it is: the same key with another payload is refused (Conflict E-OP-05). Raises NotFound E-OP-01 for an
+        operation that the workflow does not declare, Refused when the other side decided against it, Unavailable
+        E-OP-09 when it was not done for now (the step's retries do it later), E-OP-06 when another step is at it. When
+        nobody knows whether it was done the step leaves the worker, and comes back once it is known.
+        """
+        return Pending(lambda: self.gateway.perform(operation, payload, key))
+
+    @property
+    def gateway(self) -> Gateway:
+        """The way to the ledger; made when it is first needed. Raises Unavailable E-OP-01 where there is none."""
+        if self._gateway is None:
+            if self._make_gateway is None:
+                raise Unavailable("E-OP-01", "there is no ledger here", fix="run the step on a worker")
+            self._gateway = self._make_gateway()
+        return self._gateway
+
     def progress(self, done: float, of: float | None = None, note: str = "") -> None:
         """Report how far this attempt is; people see it within a heartbeat.
 
         It never fails: what is no finite number is shown as unknown, and a note is cut and cleaned to what can be kept.
         """
         self._progress = {"done": number(done), "of": number(of), "note": clean(str(note), NOTE_CHARACTERS)}
+
+    def artifact(
+        self,
+        name: str,
+        content: Content | None = None,
+        *,
+        media_type: str = DEFAULT_MEDIA_TYPE,
+        made_from: MadeFrom = (),
+    ) -> ArtifactUpload:
+        """A new version of the task's artifact `name`, promoted only while this attempt holds its step.
+
+        With content (bytes, a text, a path or chunks): `await` it in an `async` step, or call `put()` in a plain one;
+        either gives its `Artifact`. Without: `async with` or `with` gives a writer, whose `artifact` it is afterwards.
+        `made_from` names the versions that it is made from. Raises Unprocessable E-ART-01 or E-ART-02.
+        """
+        return ArtifactUpload(self._artifacts(), name, content, media_type, made_from)
+
+    def open(self, artifact: Artifact | str, *, start: int = 0, end: int | None = None) -> ArtifactDownload:
+        """The content of a version (bytes [start, end) of it): chunks in `async with` or `with`, all of it by `await`
+        or `read()`. What is read to its end is verified."""
+        return ArtifactDownload(self._artifacts(), artifact, start, end)
+
+    def equip(self, door: ArtifactDoor) -> None:
+        """Open the way to artifacts; the worker does this before the step begins."""
+        self._door = door
+
+    def _artifacts(self) -> ArtifactDoor:
+        if self._door is None:
+            raise RuntimeError("this context is not a worker's: there is no way to artifacts")
+        return self._door
 
     def pass_on_progress(self, progress: dict[str, Any]) -> None:
         """Take over what this attempt reported in a process of its own."""

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from uuid import UUID
+
+import orjson
 
 from stanchion.authority import blobs
 from stanchion.authority.leases import Lease, Leases
 from stanchion.errors import LeaseLost
+from stanchion.sdk.artifacts import ArtifactDoor
+from stanchion.sdk.asking import Ask, at_once
 from stanchion.workflow.graph import Node
 from stanchion.workflow.inputs import GIVEN, is_wrapped
 from stanchion.workflow.results import ResultRow
 
 __all__ = ["GIVEN", "Ask", "Children", "arguments_of", "at_once", "blob", "own_input"]
 
-T = TypeVar("T")
-
-
-class Ask(Protocol):
-    """How the database is asked: at once, or with patience while it is away."""
-
-    def __call__(self, call: Callable[[], T], /) -> T:
-        """What `call` returns."""
-        ...
-
-
-def at_once(call: Callable[[], T], /) -> T:
-    """Ask once; Unavailable is the caller's."""
-    return call()
-
 
 def blob(leases: Leases, lease: Lease, sha256: bytes, ask: Ask = at_once) -> Any:
-    """A stored value; raises LeaseLost when the lease that grants the reading is gone."""
+    """A stored value, from the database or, above 8 MiB, from the object store.
+
+    Raises LeaseLost when the lease that grants the reading is gone.
+    """
     body = ask(lambda: leases.get_blob(lease, sha256))
+    if body is None and (data := ArtifactDoor(leases, lease, ask).value(sha256)) is not None:
+        return orjson.loads(data)
     if body is None:
         raise LeaseLost(
             lease.node, fence=lease.fence, why="a stored value is not shown to an attempt that is not the current one"

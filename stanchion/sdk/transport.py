@@ -10,7 +10,7 @@ import http.client
 import json
 import select
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -117,6 +117,40 @@ class Transport:
         finally:
             connection.close()
 
+    def send(
+        self,
+        path: str,
+        chunks: Iterable[bytes],
+        *,
+        query: Query | None = None,
+        media_type: str,
+        size: int | None,
+        idle_seconds: float = 120.0,
+    ) -> Any:
+        """POST a body as it comes, once, and return the document of the answer.
+
+        A refusal may come before all was sent: then it is what is raised. A silence of `idle_seconds` ends it.
+        """
+        connection = self._connected(Deadline(CONNECT_SECONDS))
+        try:
+            assert connection.sock is not None
+            connection.sock.settimeout(idle_seconds)
+            headers = {**self._headers, "Content-Type": media_type}
+            headers |= {"Content-Length": str(size)} if size is not None else {"Transfer-Encoding": "chunked"}
+            with _cut_short():
+                connection.request(
+                    "POST", self._target(path, query), body=chunks, headers=headers, encode_chunked=size is None
+                )
+            response = connection.getresponse()
+            raw = response.read()
+        except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+        if response.status >= http.HTTPStatus.BAD_REQUEST:
+            raise _refused(response, raw, f"POST {path}")
+        return _document(raw, self.url)
+
     def close(self) -> None:
         """Close all kept connections."""
         with self._lock:
@@ -190,6 +224,13 @@ class Transport:
             why=str(error) or type(error).__name__,
             fix="check the address, and that the task service runs",
         )
+
+
+@contextmanager
+def _cut_short() -> Iterator[None]:
+    """A server that refuses a body closes its side while it is sent: its answer is there to be read all the same."""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        yield
 
 
 class _NotSent(Unavailable):

@@ -16,6 +16,8 @@ class StepState(StrEnum):
     RUNNING = "running"
     WAITING = "waiting"
     RETRY_WAIT = "retry_wait"
+    UNKNOWN = "unknown"
+    RECONCILING = "reconciling"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -24,6 +26,7 @@ class StepState(StrEnum):
 
 S = StepState
 HELD = (S.LEASED, S.RUNNING)
+PROBED = (S.RECONCILING,)
 
 STEP = Machine(
     table="step",
@@ -55,6 +58,35 @@ STEP = Machine(
         ),
         Transition("give_back", HELD, S.READY, ("worker",), "shut down before it ended", "StepReleased", fenced=True),
         Transition("reap", HELD, S.READY, ("reaper",), "its lease expired", "StepLost", fenced=True),
+        Transition(
+            "doubt",
+            (*HELD, *PROBED),
+            S.UNKNOWN,
+            ("worker", "reaper", "canceller"),
+            "an operation of it was sent, and nobody knows whether it was done",
+            "StepDoubted",
+            fenced=True,
+        ),
+        Transition(
+            "probe",
+            (S.UNKNOWN,),
+            S.RECONCILING,
+            ("worker",),
+            "a worker took it to ask the outside system; the fence rises",
+            "StepProbed",
+        ),
+        Transition(
+            "settle",
+            PROBED,
+            S.READY,
+            ("worker", "reaper"),
+            "it is known what became of all its operations",
+            "StepSettled",
+            fenced=True,
+        ),
+        Transition(
+            "tell", (S.UNKNOWN,), S.READY, ("operator",), "a person said what became of its operations", "StepSettled"
+        ),
         Transition("due", (S.RETRY_WAIT,), S.READY, ("timer",), "the delay is over", "StepReady"),
         Transition(
             "expire",
@@ -69,17 +101,27 @@ STEP = Machine(
         ),
         Transition(
             "cancel",
-            (S.PENDING, S.READY, S.RETRY_WAIT, S.WAITING),
+            (S.PENDING, S.READY, S.RETRY_WAIT, S.WAITING, S.UNKNOWN),
             S.CANCELLED,
             ("canceller",),
             "its run ends, or it is not needed",
             "StepCancelled",
         ),
         Transition(
-            "take", HELD, S.CANCELLED, ("canceller", "worker"), "cancelled while it ran", "StepCancelled", fenced=True
+            "take",
+            (*HELD, *PROBED),
+            S.CANCELLED,
+            ("canceller", "worker"),
+            "cancelled while it ran",
+            "StepCancelled",
+            fenced=True,
         ),
     ),
     reopenable=(S.FAILED,),
     immutable=("tenant_id", "step_id", "run_id", "node", "fan_id", "idx", "kind"),
-    shapes={"a_fan_out_is_never_leased": "kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait')"},
+    shapes={
+        "a_fan_out_is_never_leased": "kind <> 'fan' OR state NOT IN ('ready', 'leased', 'running', 'retry_wait')",
+        "what_is_in_doubt_is_never_settled": "doubts = 0 OR state IN ('leased', 'running', 'reconciling', 'unknown')",
+        "only_doubts_make_a_step_unknown": "state <> 'unknown' OR doubts > 0",
+    },
 )

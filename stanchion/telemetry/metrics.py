@@ -71,6 +71,8 @@ offers_repeated = _counter("stanchion_offers_repeated_total", "Offers written ag
 barriers_released = _counter("stanchion_barriers_released_total", "Barriers that opened")
 barriers_failed = _counter("stanchion_barriers_failed_total", "Barriers that can no longer open")
 runs_finished = _counter("stanchion_runs_finished_total", "Runs that ended", ["state"])
+webhook_calls = _counter("stanchion_webhook_calls_total", "Calls of webhooks", ["outcome"])
+webhook_seconds = _histogram("stanchion_webhook_seconds", "Duration of one call")
 
 loop_seconds = _histogram("stanchion_loop_seconds", "Duration of one pass of a loop", ["loop"])
 loop_errors = _counter("stanchion_loop_errors_total", "Passes of a loop that failed", ["loop", "family"])

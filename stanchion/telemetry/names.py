@@ -85,6 +85,13 @@ LogEvent = Literal[
     "barrier.failed",  # a barrier can no longer open
     "offer.repeated",  # ready steps whose offer got lost were offered again
     "timer.fired",  # due rows were handled
+    # --- people and webhooks ---
+    "person.signed_in",  # a session was opened
+    "person.sign_in_refused",  # what came back from a provider did not fit; the caller is not told which part
+    "webhook.sent",  # an endpoint accepted a call; debug only
+    "webhook.refused",  # it did not answer, or not with 2xx: it is called again
+    "webhook.given_up",  # it did not for three days: its webhook has failed
+    "webhook.lost",  # another courier has the call by now
     # --- relay ---
     "relay.partition_taken",  # this relay publishes a partition now
     "relay.partition_lost",  # another relay does
@@ -92,6 +99,8 @@ LogEvent = Literal[
     "relay.topic_failed",  # a topic can't be made or reached: its messages wait, or are parked when it is refused
     "relay.parked",  # a row that the broker refuses was put aside
     # --- workers ---
+    "operation.unknown",  # a request was sent, and nobody knows what became of it
+    "operation.probed",  # the outside system was asked
     "worker.registered",  # workflows and queues that a worker serves
     "worker.offer_dropped",  # an offer for a version that is not registered here
     "worker.clock_skewed",  # this machine's clock is off
@@ -153,6 +162,8 @@ MetricName = Literal[
     "stanchion_barriers_released_total",  # barriers that opened
     "stanchion_barriers_failed_total",  # barriers that can no longer open
     "stanchion_runs_finished_total",  # runs that ended, by state
+    "stanchion_webhook_calls_total",  # calls of webhooks, by outcome
+    "stanchion_webhook_seconds",  # duration of one call
     "stanchion_loop_seconds",  # duration of one pass, by loop
     "stanchion_loop_errors_total",  # passes that failed, by loop and family
     "stanchion_bus_records_total",  # records taken from topics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Concatenate, Literal, Never, ParamSpec, Protocol, TypeVar
 
@@ -17,6 +17,7 @@ from stanchion.workflow.faults import Site, calling_site, refusal
 from stanchion.workflow.freezer import Frozen, freeze
 from stanchion.workflow.graph import Graph
 from stanchion.workflow.joins import Join
+from stanchion.workflow.operation import AnyOperation, Operation
 from stanchion.workflow.options import NAME, StepOptions, read_options
 from stanchion.workflow.scoper import Scope, deepest, guess
 from stanchion.workflow.signature import Signature, read_signature
@@ -29,6 +30,7 @@ C_contra = TypeVar("C_contra", bound=Ctx, contravariant=True)
 P = ParamSpec("P")
 R = TypeVar("R")
 
+Compensate = Literal["never", "failed", "cancelled", "always"]
 _ErrorClasses = type[Exception] | tuple[type[Exception], ...]
 _Targets = AnyStep | str | tuple[AnyStep | str, ...]
 
@@ -46,10 +48,14 @@ class Workflow:
 
     Steps are checked as they are declared; `graph()` checks the whole and closes the definition. A run keeps the
     version that it started with, so a changed graph needs a new version. Raises Rejected E-STEP-18 for a bad name,
-    E-VER-02 for a version that is no whole number from 1.
+    E-VER-02 for a version that is no whole number from 1. `operations` are the effects outside that its steps ask for
+    with `ctx.op`; whoever serves the workflow can be asked what became of them. `compensate` says of which runs what they
+    did is undone, the newest first: of those that failed, that were cancelled, of both (`always`) or of none.
     """
 
-    def __init__(self, name: str, version: int = 1) -> None:
+    def __init__(
+        self, name: str, version: int = 1, *, operations: Iterable[AnyOperation] = (), compensate: Compensate = "never"
+    ) -> None:
         where = calling_site()
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise refusal(
@@ -65,6 +71,8 @@ class Workflow:
         self._steps: dict[str, AnyStep] = {}
         self._scopes: dict[str, Scope] = {}
         self._frozen: Frozen | None = None
+        self.operations = MappingProxyType(_by_kind(name, operations, where))
+        self.compensate = _compensated(name, compensate, where)
 
     @property
     def steps(self) -> Mapping[str, AnyStep]:
@@ -195,6 +203,30 @@ class Workflow:
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} v{self.version}, {len(self._steps)} steps>"
+
+
+def _by_kind(name: str, operations: Iterable[AnyOperation], where: Site) -> dict[str, AnyOperation]:
+    found: dict[str, AnyOperation] = {}
+    declared = list(operations)
+    for one in declared:
+        if isinstance(one, Operation) and one.undo is not None and one.undo not in declared:
+            declared.append(one.undo)
+        if not isinstance(one, Operation) or found.setdefault(one.kind, one) is not one:
+            what = f"{one!r} is no operation" if not isinstance(one, Operation) else f"{one.kind} is declared twice"
+            raise refusal("E-OP-02", f"{what}, in operations= of {name}", where, fix="operations=[Operation(...), ...]")
+    return found
+
+
+def _compensated(name: str, when: Any, where: Site) -> tuple[Literal["failed", "cancelled"], ...]:
+    known: dict[Any, tuple[Literal["failed", "cancelled"], ...]] = {
+        "never": (),
+        "failed": ("failed",),
+        "cancelled": ("cancelled",),
+        "always": ("failed", "cancelled"),
+    }
+    if not isinstance(when, str) or when not in known:
+        raise refusal("E-OP-02", f"compensate={when!r} of {name} is unknown", where, fix=", ".join(map(repr, known)))
+    return known[when]
 
 
 def _local_names() -> dict[str, Any]:

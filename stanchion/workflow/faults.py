@@ -102,6 +102,8 @@ E-STEP-44 | outcome not declared | What a step may return and what its decorator
 E-STEP-31 | argument does not fit | A value from an earlier step does not fit the argument's type any more. | Give changed types a new workflow version.
 E-STEP-32 | result does not fit | A step returned something else than its annotation says. | Return what the annotation says.
 E-STEP-33 | outcome not allowed | A step returned an outcome that its decorator does not declare. | Declare it in next=, again= or spawns=.
+E-OP-02 | bad operation | The declaration of an operation has a value that is not allowed. | See the message.
+E-OP-03 | operation without a check | When its outcome is unknown, nobody can be asked. | Give it check=, or say why there is none.
 E-VER-02 | bad version | The version of a workflow is a whole number from 1. | Use version=1 and count up.
 E-LOAD-01 | can't be imported | The module or file with the workflows could not be imported. | See `why`.
 E-LOAD-02 | no workflow there | The target names nothing that is a workflow. | Name module:attribute of a Workflow.

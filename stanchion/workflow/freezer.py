@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from stanchion.workflow.carrier import carrier
 from stanchion.workflow.codec import StepCodec
 from stanchion.workflow.faults import refusal
-from stanchion.workflow.graph import Graph, Node, Param
+from stanchion.workflow.graph import Graph, Node, OperationSpec, Param
 from stanchion.workflow.intake import Intake, object_schema
 from stanchion.workflow.linker import Links, link, result_of, upstream
+from stanchion.workflow.operation import AnyOperation
 from stanchion.workflow.scoper import Scope, deepest, place
 from stanchion.workflow.skipper import Skipper
 from stanchion.workflow.step import AnyStep
@@ -51,11 +52,25 @@ def freeze(workflow: Workflow) -> Frozen:
         name=workflow.name,
         version=workflow.version,
         nodes=tuple(_node(step, links, scopes, fillings[step.name]) for step in workflow.steps.values()),
+        operations=tuple(_operation(one) for one in workflow.operations.values()),
+        compensate=workflow.compensate,
     )
     codecs = {
         step.name: StepCodec(step, fillings[step.name], result_of(step, links)) for step in workflow.steps.values()
     }
     return Frozen(graph, codecs, Intake(workflow.name, [codecs[node.name] for node in graph.roots()]))
+
+
+def _operation(one: AnyOperation) -> OperationSpec:
+    return OperationSpec(
+        kind=one.kind,
+        scope=one.scope,
+        reach=one.reach,
+        checks=one.check is not None,
+        undo=one.undo.kind if one.undo is not None else None,
+        keeps_key_ms=one.keeps_key_ms,
+        lands_within_ms=one.lands_within_ms,
+    )
 
 
 def _check_spawns(links: Links) -> None:

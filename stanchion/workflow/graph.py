@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from stanchion.contracts import payload
 from stanchion.errors import Unprocessable
 
-__all__ = ["Graph", "JoinSpec", "Node", "Param"]
+__all__ = ["Graph", "JoinSpec", "Node", "OperationSpec", "Param"]
 
 # Wording of a schema that changes nothing on the wire: an edited docstring must not look like another graph.
 _WORDING: Final = {"title", "description", "examples", "$comment"}
@@ -97,12 +97,26 @@ class Node(_Frozen):
     result_schema: dict[str, Any] = Field(default_factory=dict)
 
 
+class OperationSpec(_Frozen):
+    """A declared kind of effect, and what the other side can do about it; times are milliseconds."""
+
+    kind: str
+    scope: Literal["task", "tenant"] = "task"
+    reach: Literal["reversible", "compensatable", "irreversible"]
+    checks: bool
+    undo: str | None = None
+    keeps_key_ms: int | None = None
+    lands_within_ms: int | None = None
+
+
 class Graph(_Frozen):
     """All steps of one version of a workflow, in the order of their definition."""
 
     name: str
     version: int
     nodes: tuple[Node, ...]
+    operations: tuple[OperationSpec, ...] = ()
+    compensate: tuple[Literal["failed", "cancelled"], ...] = ()
 
     def __iter__(self) -> Iterator[Node]:  # type: ignore[override]  # a graph is read as its nodes, not as its fields
         return iter(self.nodes)
@@ -146,7 +160,11 @@ class Graph(_Frozen):
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` gives an equal graph back."""
-        return self.model_dump(mode="json")
+        plain = self.model_dump(mode="json")
+        for name in ("operations", "compensate"):
+            if not plain[name]:
+                del plain[name]  # so that what was registered before there were any is still the same graph
+        return plain
 
     @classmethod
     def from_json(cls, value: Any) -> Graph:

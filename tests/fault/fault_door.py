@@ -128,12 +128,34 @@ class DoorLane(Lane):
         self.let_go(task)
         return lambda client: client.reopen([ids.public(ids.STEP, step)], reason="test")
 
+    def _op_tell(self, shot: Shot) -> Callable[[Client], object]:
+        task = self.world.submit("fault_told")
+        self.expect(shot, task, "completed", "say", 1)
+        sql = "SELECT operation_id FROM stanchion.operation WHERE task_id = %s AND state = 'unknown'"
+        until(lambda: self.world.sql(sql, task.task_id), PATIENCE, "the doubt")
+        operation = ids.public(ids.OPERATION, self.world.sql(sql, task.task_id)[0])
+        body = {"reason": "test", "proof": "test", "receipt": 1}
+        return lambda client: client.act(f"/v1/operations/{operation}/mark-done", body)
+
     def _open_barrier(self, shot: Shot) -> Callable[[Client], object]:
         task, _ = self._held(shot, [0, 2, 3])
         barrier = self.world.sql(
             "SELECT barrier_id FROM stanchion.barrier WHERE run_id = %s AND kind = 'gather'", task.run_id
         )[0]
         return lambda client: client.open_barrier(str(barrier), reason="test")
+
+    def _curate(self, shot: Shot) -> Callable[[Client], object]:
+        task = self.world.submit("fault_simple", number=1)
+        self.expect(shot, task, "completed", "one", 2)
+        with Client(self.peers[0].url, self.world.stack.api_key, timeout=PATIENCE) as client:
+            version = client.artifacts.put(_public(task), "kept", b"kept")["version_id"]
+
+        def act(client: Client) -> None:
+            client.artifacts.pin(version)
+            client.artifacts.pin(version, pinned=False)
+            client.artifacts.delete(version)
+
+        return act
 
     def _running(self, shot: Shot, state: str) -> Task:
         task = self.world.submit("fault_slow", seconds=2 * PATIENCE)

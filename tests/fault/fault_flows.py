@@ -12,9 +12,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from fault_effects import effects, told
+
 from stanchion.sdk.context import Context as Ctx
 from stanchion.testing.history import FOLDER_VARIABLE, note
 from stanchion.workflow import Again, All, AtLeast, First, Go, Results, Spawn, Workflow
+
+__all__ = ["effects", "told"]  # and all that stand here: whoever loads this file serves them
 
 RETRIES = 20
 CHILDREN = 12
@@ -54,6 +58,8 @@ async def child(ctx: Ctx, number: int) -> int:
         await asyncio.sleep(SLOW_SECONDS)
     if number == 1 and first_time(ctx):
         raise OSError("the first time it fails")
+    async with ctx.artifact(f"child/{number % 3}", media_type="text/plain") as out:
+        await out.write(str(number % 2).encode())
     return number + 1
 
 
@@ -61,6 +67,7 @@ async def child(ctx: Ctx, number: int) -> int:
 def polish(ctx: Ctx, number: int) -> int:
     """A second step of each branch, in a thread."""
     note(ctx)
+    ctx.artifact("polished", b"the same of all").put()
     return number * 2
 
 

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from fault_effects import effects_result
 from fault_flows import busy_result
 from fault_topics import EVENTS, header, read_all
 from kit.world import ENDS, PATIENCE, Task, World, let_pass, until
@@ -234,13 +235,20 @@ class Lane:
             (self.world.history / f"{ids.public(ids.STEP, step['step_id'])}.go").touch()
 
 
+EFFECTS: Final = ("op", "op_prepare", "op_dispatch", "op_settle", "op_probe", "op_doubt")
+"""What a worker writes and does for an effect outside."""
+
+
 class OutcomeLane(Lane):
     """Breaks a worker where it hands in what came of its steps."""
 
     def work(self, shot: Shot) -> None:
-        """A busy task at a time, or two."""
+        """A busy task at a time, or two; for the ledger one with effects."""
         if self.open_tasks() < 2:
-            self.expect(shot, self.world.submit("fault_busy"), "completed", "last", busy_result())
+            if shot.transaction in EFFECTS:
+                self.expect(shot, self.world.submit("fault_effects"), "completed", "added", effects_result())
+            else:
+                self.expect(shot, self.world.submit("fault_busy"), "completed", "last", busy_result())
 
 
 class WorkerLane(OutcomeLane):

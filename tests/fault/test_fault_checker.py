@@ -7,6 +7,7 @@ nothing bad is ever found.
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -21,10 +22,22 @@ from kit.engine import Admin, Engine
 from psycopg import sql
 
 import stanchion.testing.checker as package
+from stanchion.authority.held_artifacts import HeldArtifacts
+from stanchion.authority.ledger import Intent, Ledger
 from stanchion.db.engine import Database, login_url
+from stanchion.objects import Stored
 from stanchion.testing.checker import CHECKS, check, ends, report
 from stanchion.testing.history import Execution
 from stanchion.workflow import AtLeast, Ctx, Results, Workflow
+from stanchion.workflow.operation import Call, Operation
+
+
+def nothing(call: Call, payload: int) -> int:
+    """An effect that the tests only speak of."""
+    return payload
+
+
+STAMP = Operation("outside.stamp", do=nothing, check=nothing, keeps_key="1d")
 
 
 def story() -> Workflow:
@@ -64,7 +77,12 @@ class Told:
         self.executions: list[Execution] = []
         self.task = engine.submit(story())
         worker = engine.worker()
-        self._finish(worker, "plan", list("abc"))
+        (planning,) = self._take(worker, "plan")
+        held = HeldArtifacts(worker.leases.database, worker.leases.worker_id)
+        for content in (b"one", b"two"):
+            version = held.begin(planning, "notes.txt", "text/plain", [])
+            held.flip(planning, version, Stored(hashlib.sha256(content).digest(), len(content)))
+        worker.finish(planning, list("abc"))
         engine.expand()
         one, two, three = self._take(worker, "child")
         worker.fail(one, final=False, delay_ms=0)
@@ -78,9 +96,24 @@ class Told:
         engine.upkeep.reap()
         for lease in self._take(worker, "child"):
             worker.finish(lease, "x")
-        for node in ("gather", "count", "last"):
+        for node in ("gather", "count"):
             self._finish(worker, node, 3)
+        self._affect(worker)
         self.admin.execute("DELETE FROM stanchion.outbox")  # a relay would have sent it
+
+    def _affect(self, worker: Any) -> None:
+        """The last step has an effect, whose answer is lost and which is asked after by a probe."""
+        ledger = Ledger(self.engine.worker_database, worker.leases.worker_id)
+        (lease,) = self._take(worker, "last")
+        operation = ledger.prepare(lease, Intent.of(STAMP, "one", 1)).operation_id
+        assert operation is not None
+        ledger.dispatch(lease, operation)
+        ledger.settle(lease, operation, "unknown")
+        ledger.end_in_doubt(lease, {"code": "E-OP-10"}, 0)
+        (probe,) = worker.take("last")
+        assert ledger.probed(probe, operation, "done", receipt=1) == "confirmed"
+        assert ledger.end_probe(probe)
+        self._finish(worker, "last", 3)
 
     def _take(self, worker: Any, node: str) -> list[Any]:
         leases = worker.take(node)
@@ -298,6 +331,43 @@ DAMAGE = {
         f"UPDATE stanchion.step SET idx = 0 WHERE step_id = {B}",
     ),
     "a child that was never born": ("each_child_once", f"DELETE FROM stanchion.step WHERE step_id = {B}"),
+    "a version that was never promoted": (
+        "versions_lived_legally",
+        "DELETE FROM stanchion.event WHERE kind = 'ArtifactAvailable'",
+    ),
+    "a version with other content": (
+        "versions_lived_legally",
+        "UPDATE stanchion.artifact_version SET sha256 = sha256('other') WHERE number = 1",
+    ),
+    "a version that is gone": ("versions_lived_legally", "DELETE FROM stanchion.artifact_version WHERE number = 1"),
+    "a version that a stale worker promoted": (
+        "promoted_by_the_holder",
+        "UPDATE stanchion.event SET event_id = DEFAULT WHERE kind = 'ArtifactAvailable' AND body->>'number' = '2'",
+    ),
+    "a hole in the numbers of versions": (
+        "numbers_without_holes",
+        "UPDATE stanchion.artifact_version SET number = 3 WHERE number = 2",
+    ),
+    "an operation that nobody prepared": (
+        "operations_by_their_events",
+        "DELETE FROM stanchion.event WHERE kind = 'OperationPrepared'",
+    ),
+    "an operation that was sent unrecorded": (
+        "operations_by_their_events",
+        "UPDATE stanchion.operation SET sends = sends + 1",
+    ),
+    "an operation that changed by itself": (
+        "operations_by_their_events",
+        "UPDATE stanchion.operation SET state = 'refused', confirmed_at = NULL",
+    ),
+    "a doubt that a step forgot": (
+        "doubts_are_known",
+        "UPDATE stanchion.operation SET state = 'unknown', confirmed_at = NULL",
+    ),
+    "a run that ended in doubt": (
+        "nothing_in_doubt_at_the_end",
+        "UPDATE stanchion.operation SET state = 'dispatched', confirmed_at = NULL",
+    ),
     "a ready row of a step that has ended": (
         "ready_means_ready",
         "INSERT INTO stanchion.ready (step_id, tenant_id, workflow, workflow_version, node, queue, priority)"

@@ -13,7 +13,9 @@ from collections.abc import Callable
 
 import pytest
 from fault_door import DoorLane
+from fault_effects import WHISPER, done
 from fault_lanes import (
+    EFFECTS,
     Lane,
     MaintenanceLane,
     OrchestratorLane,
@@ -29,13 +31,17 @@ import services.outbox_relay.publisher
 import services.task_service.intake
 import services.workers.maintenance.performer
 import services.workers.slots  # noqa: F401 - these declare failpoints
+import stanchion.sdk.gateway  # noqa: F401 - and this
 from stanchion.db.engine import PHASES, TRANSACTIONS
 from stanchion.runtime.failpoints import FAILPOINTS
 
 PLACES: dict[str, type[Lane]] = {
-    **dict.fromkeys(("submit", "cancel", "pause", "reopen", "open_barrier", "retry", "intake"), DoorLane),
+    **dict.fromkeys(
+        ("submit", "cancel", "pause", "reopen", "open_barrier", "retry", "intake", "curate", "op_tell"), DoorLane
+    ),
     **dict.fromkeys(("lease", "renew", "give_back", "bury", "step"), WorkerLane),
-    **dict.fromkeys(("complete", "steer", "fail"), OutcomeLane),
+    **dict.fromkeys(("complete", "steer", "fail", "begin_artifact", "flip_artifact", "artifact"), OutcomeLane),
+    **dict.fromkeys(EFFECTS, OutcomeLane),
     **dict.fromkeys(("expand", "timers", "reap", "offer", "sweep_run", "sweep_barrier", "set_aside"), OrchestratorLane),
     **dict.fromkeys(("relay_claim", "relay_delete", "relay"), RelayLane),
     **dict.fromkeys(("maintenance",), MaintenanceLane),
@@ -54,7 +60,8 @@ ACTIONS = ("kill", "stop")
 NAMES = sorted(name for name in FAILPOINTS if not name.startswith("test"))
 
 
-BROKER = ("intake", "relay", "relay_claim", "relay_delete", "bury", "lease")
+BROKER = ("intake", "relay", "relay_claim", "relay_delete", "bury", "lease", "renew")
+"""What touches the broker; and what is killed while it renews holds something for certain, which is offered again."""
 
 
 def shots_of(lane: type[Lane], campaign: str, subset: str | None) -> list[Shot]:
@@ -140,6 +147,19 @@ def test_the_failpoint_fires(name: str, sweep: Sweep) -> None:
 def test_all_ends_as_without_faults(victim: str, sweep: Sweep) -> None:
     """Each task has the state and the result that it has without faults, and nothing speaks against its history."""
     next(lane for lane in sweep.lanes if lane.victim.name == victim).verify()
+
+
+def test_every_effect_was_had_once(world: World, sweep: Sweep) -> None:
+    """By the outside system's own book; and it has nothing that the ledger does not know."""
+    keys = [line["key"] for line in done(world.history)]
+    assert len(keys) == len(set(keys))
+    ledger = world.sql("SELECT request_key, state, kind FROM stanchion.operation")
+    assert {state for _, state, _ in ledger} <= {"confirmed"}
+    assert set(keys) <= {key for key, _, _ in ledger}
+    # what a person said was done may not have been: the request of a worker that was killed before never left
+    assert set(keys) >= {key for key, _, kind in ledger if kind != WHISPER.kind}
+    if sweep.wanted & {f"{name}.{phase}" for name in EFFECTS for phase in PHASES}:
+        assert world.sql("SELECT count(*) FROM stanchion.operation WHERE probes > 0 AND state = 'confirmed'")[0] > 0
 
 
 def test_what_must_happen_at_least_once(world: World, sweep: Sweep) -> None:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from kit.engine import Engine
 from services.workers.catalogue import Catalogue
+from services.workers.child import ChildSettings
 from services.workers.durations import Durations
 from services.workers.executor import Executor
 from services.workers.foreman import Foreman
@@ -18,6 +19,7 @@ from services.workers.offers import Offers
 from services.workers.processes import ProcessPool
 from services.workers.slots import Slots
 from stanchion.authority.leases import Leases, Reach
+from stanchion.authority.objects import Objects
 from stanchion.bus.consumer import Consumer
 from stanchion.db.engine import Database
 from stanchion.errors import Unavailable
@@ -30,12 +32,19 @@ from stanchion.workflow import Workflow
 class Crew:
     """`foreman.run_once()` and `keeper.run_once()` are the passes that its loops would make."""
 
-    def __init__(self, database: Database, workflows: list[Workflow], ttl_ms: int, targets: list[str]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        workflows: list[Workflow],
+        ttl_ms: int,
+        targets: list[str],
+        objects_url: str | None = None,
+    ) -> None:
         self.catalogue = Catalogue(workflows)
         reach = Reach(None, self.catalogue.definitions, self.catalogue.queues)
-        self.leases = Leases(database, uuid4(), reach, ttl_ms)
-        url = database.url
-        self.slots = Slots(4, Executor(self.leases, self.catalogue.graph), ProcessPool(targets, url), lambda: None)
+        self.leases = Leases(database, uuid4(), reach, ttl_ms, Objects(objects_url))
+        children = ChildSettings(targets, database.url, objects_url, self.leases.worker_id)
+        self.slots = Slots(4, Executor(self.leases, self.catalogue.graph), ProcessPool(children), lambda: None)
         offers = Offers(
             Consumer(KafkaSettings("127.0.0.1:1"), "none", ["none"]), self.catalogue.serves, lambda *_: None
         )
@@ -58,10 +67,15 @@ class Crew:
 
 @contextmanager
 def crew(
-    engine: Engine, *, database: Database | None = None, ttl_ms: int = 30_000, targets: list[str] | None = None
+    engine: Engine,
+    *,
+    database: Database | None = None,
+    ttl_ms: int = 30_000,
+    targets: list[str] | None = None,
+    objects_url: str | None = None,
 ) -> Iterator[Crew]:
     """A worker that serves all registered workflows; what it holds at the end is given back."""
-    made = Crew(database or engine.worker_database, list(engine.workflows.values()), ttl_ms, targets or [])
+    made = Crew(database or engine.worker_database, list(engine.workflows.values()), ttl_ms, targets or [], objects_url)
     made.slots.start()
     try:
         yield made

@@ -264,6 +264,7 @@ class Worker:
     def run(self, lease: Lease) -> Any:
         """Run the step's own function; returns the outcome, not yet handed in."""
         attempt = self.attempt(lease)
+        attempt.context.equip(self.executor.door(attempt))
         try:
             return self.executor.returned(attempt, attempt.step.fn(attempt.context, **self.executor.arguments(attempt)))
         except Exception as error:

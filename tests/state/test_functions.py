@@ -18,7 +18,7 @@ from kit.flows import fan, single
 from psycopg.types.json import Jsonb
 
 from stanchion.db.engine import Database, login_url
-from stanchion.db.grants import ORCHESTRATOR, TASK_SERVICE, WORKER
+from stanchion.db.grants import MAINTENANCE, ORCHESTRATOR, TASK_SERVICE, WORKER
 from stanchion.workflow import All, Ctx, Go, Workflow
 
 Sql = psycopg.Connection[tuple[Any, ...]]
@@ -39,6 +39,9 @@ TABLES = [
     "refused_write",
     "audit",
     "inbox",
+    "artifact",
+    "artifact_version",
+    "object_removal",
 ]
 LATER = "'2 days'"
 
@@ -228,6 +231,19 @@ ACTS = {
         {"leased": ("running", HELD_DONE), "running": (None, "attempt")},
         fenced=True,
     ),
+    "begin_artifact": Act(
+        WORKER,
+        "SELECT stanchion.begin_artifact(%(worker)s, %(step)s, %(fence)s, 'report', 'text/plain', '{}')",
+        dict.fromkeys(("leased", "running"), (None, "artifact artifact_version event")),
+        fenced=True,
+    ),
+    "flip_artifact of no version": Act(
+        WORKER,
+        "SELECT * FROM stanchion.flip_artifact(%(worker)s, %(step)s, %(fence)s, gen_random_uuid(), sha256(''), 0)",
+        {},
+        fenced=True,
+    ),
+    "abandon_versions": Act(MAINTENANCE, "SELECT stanchion.abandon_versions('0', 100)", {}),
     "end_cancelled": Act(
         WORKER,
         "SELECT stanchion.end_cancelled(%(worker)s, ARRAY[%(step)s], ARRAY[%(fence)s]::bigint[])",

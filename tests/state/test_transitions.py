@@ -13,15 +13,22 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from stanchion.state import ATTEMPT, BARRIER, MACHINES, RUN, STEP, TASK, Machine
+from stanchion.state import ARTIFACT, ATTEMPT, BARRIER, MACHINES, OPERATION, RUN, STEP, TASK, Machine, StepState
 
 Sql = psycopg.Connection[tuple[Any, ...]]
 
-TENANT, TASK_ID, RUN_ID, STEP_ID, BARRIER_ID, WORKER_ID = (UUID(int=n) for n in range(1, 7))
+TENANT, TASK_ID, RUN_ID, STEP_ID, BARRIER_ID, WORKER_ID, OPERATION_ID, VERSION_ID = (UUID(int=n) for n in range(1, 9))
 FENCE = 5
-KEYS = {"task": "task_id", "run": "run_id", "step": "step_id", "attempt": "step_id", "barrier": "barrier_id"}
-IDENTITIES = {"task": TASK_ID, "run": RUN_ID, "step": STEP_ID, "attempt": STEP_ID, "barrier": BARRIER_ID}
-HELD = ("leased", "running")
+IDENTITIES = {
+    "task": ("task_id", TASK_ID),
+    "run": ("run_id", RUN_ID),
+    "step": ("step_id", STEP_ID),
+    "attempt": ("step_id", STEP_ID),
+    "barrier": ("barrier_id", BARRIER_ID),
+    "operation": ("operation_id", OPERATION_ID),
+    "artifact_version": ("version_id", VERSION_ID),
+}
+HELD = ("leased", "running", "reconciling")
 
 
 def shaped(machine: Machine, state: str) -> dict[str, str]:
@@ -39,7 +46,13 @@ def shaped(machine: Machine, state: str) -> dict[str, str]:
         return {"ended_at": "NULL" if state in ("granted", "running") else "now()"}
     if machine is BARRIER:
         return {"released_at": "now()" if state == "released" else "NULL"}
-    return {}
+    if machine is OPERATION:
+        return {"confirmed_at": "now()" if state in ("confirmed", "compensated") else "NULL"}
+    if machine is ARTIFACT and state == "available":
+        return {"number": "1", "sha256": "sha256('')", "size": "0", "available_at": "now()"}
+    if machine is ARTIFACT:
+        return {"deleted_at": "now()" if state == "deleted" else "NULL"}
+    return {"doubts": "1" if state == "unknown" else "0"}
 
 
 def columns(machine: Machine, state: str) -> dict[str, str]:
@@ -75,6 +88,32 @@ def columns(machine: Machine, state: str) -> dict[str, str]:
             "need": 1,
             "expected": 1,
         },
+        "artifact_version": {
+            "version_id": VERSION_ID,
+            "artifact_id": BARRIER_ID,
+            "task_id": TASK_ID,
+            "run_id": RUN_ID,
+            "step_id": STEP_ID,
+            "fence": FENCE,
+            "media_type": "text/plain",
+        },
+        "operation": {
+            "operation_id": OPERATION_ID,
+            "task_id": TASK_ID,
+            "run_id": RUN_ID,
+            "step_id": STEP_ID,
+            "fence": FENCE,
+            "scope_id": TASK_ID,
+            "kind": "press.publish",
+            "key": "k",
+            "payload": "1",
+            "payload_hash": "\\x" + "00" * 32,
+            "request_key": "stn_k",
+            "reach": "irreversible",
+            "can_query": "true",
+            "sends": 1,
+            "lands_until": "2026-01-01",
+        },
     }[machine.table]
     row = {name: f"'{value}'" for name, value in own.items()} | {"tenant_id": f"'{TENANT}'", "state": f"'{state}'"}
     if machine is ATTEMPT:
@@ -99,8 +138,11 @@ def surroundings(sql: Sql, machine: Machine, *, run: str = "running", fence: int
     """The rows that the machine's guards look at."""
     if machine is not RUN:
         forge(sql, RUN, run)
-    if machine is ATTEMPT:
+    if machine in (ATTEMPT, OPERATION, ARTIFACT):
         forge(sql, STEP, "leased", fence=str(fence))
+    if machine is OPERATION:
+        undone = {"operation_id": "gen_random_uuid()", "key": "'undo'", "request_key": "'stn_u'"}
+        forge(sql, OPERATION, "confirmed", compensates=f"'{OPERATION_ID}'", **undone)
 
 
 def change(machine: Machine, source: str, target: str, **more: str) -> str:
@@ -108,13 +150,18 @@ def change(machine: Machine, source: str, target: str, **more: str) -> str:
     values = {"state": f"'{target}'"} | shaped(machine, target)
     if machine is not ATTEMPT:
         values["version"] = "version + 1"
-    if machine is STEP and source in HELD:
-        values["proof"] = str(FENCE)
-    if machine is STEP and (source, target) == ("ready", "leased"):
+    if (machine is STEP and source in HELD) or machine is OPERATION:
+        values["proof"] = "-4" if target == "compensated" else str(FENCE)
+    if machine is STEP and (source, target) in (("ready", "leased"), ("unknown", "reconciling")):
         values["fence"] = "fence + 1"
     values |= more
     sets = ", ".join(f"{name} = {value}" for name, value in values.items())
-    return f"UPDATE stanchion.{machine.table} SET {sets} WHERE {KEYS[machine.table]} = '{IDENTITIES[machine.table]}'"
+    return f"UPDATE stanchion.{machine.table} SET {sets} WHERE {_where(machine)}"
+
+
+def _where(machine: Machine) -> str:
+    key, value = IDENTITIES[machine.table]
+    return f"{key} = '{value}'"
 
 
 def as_engine(sql: Sql, statement: str) -> str | None:
@@ -131,7 +178,7 @@ def as_engine(sql: Sql, statement: str) -> str | None:
 
 def row(sql: Sql, machine: Machine) -> tuple[Any, ...] | None:
     """The row as it stands."""
-    return sql.execute(f"SELECT t::text FROM stanchion.{machine.table} t").fetchone()
+    return sql.execute(f"SELECT t::text FROM stanchion.{machine.table} t WHERE {_where(machine)}").fetchone()
 
 
 def pairs(*, legal: bool) -> list[Any]:
@@ -152,7 +199,7 @@ def fenced() -> list[Any]:
 
 
 def _fenced() -> Iterator[Any]:
-    for machine in (STEP, ATTEMPT):
+    for machine in (STEP, ATTEMPT, OPERATION, ARTIFACT):
         for transition in machine.transitions:
             for source in transition.sources if transition.fenced else ():
                 name = f"{machine.table}-{transition.name}-{source}"
@@ -165,7 +212,7 @@ def test_a_declared_transition_passes(sql: Sql, machine: Machine, source: str, t
     surroundings(sql, machine)
     forge(sql, machine, source)
     assert as_engine(sql, change(machine, source, target)) is None
-    found = sql.execute(f"SELECT state FROM stanchion.{machine.table}").fetchone()
+    found = sql.execute(f"SELECT state FROM stanchion.{machine.table} WHERE {_where(machine)}").fetchone()
     assert found == (target,)
 
 
@@ -208,11 +255,11 @@ class TestFence:
         surroundings(sql, machine, fence=FENCE + off)
         forge(sql, machine, source)
         before = row(sql, machine)
-        more = {"proof": str(FENCE + off)} if machine is STEP else {}
+        more = {"proof": str(FENCE + off)} if machine is STEP else {}  # of the others the step itself has moved on
         assert as_engine(sql, change(machine, source, target, **more)) == "ST003"
         assert row(sql, machine) == before
 
-    @pytest.mark.parametrize(("machine", "source", "target"), [p for p in fenced() if p.values[0] is STEP])
+    @pytest.mark.parametrize(("machine", "source", "target"), [p for p in fenced() if p.values[0] in (STEP, OPERATION)])
     def test_no_proof_at_all_is_refused(self, sql: Sql, machine: Machine, source: str, target: str) -> None:
         """Whoever forgets the fence writes nothing."""
         surroundings(sql, machine)
@@ -222,28 +269,32 @@ class TestFence:
         assert row(sql, machine) == before
 
     @pytest.mark.parametrize("source", HELD)
-    @pytest.mark.parametrize("target", ["ready", "failed", "succeeded", "retry_wait", "cancelled"])
+    @pytest.mark.parametrize("target", ["ready", "failed", "succeeded", "retry_wait", "cancelled", "unknown"])
     @pytest.mark.parametrize("expired", [False, True])
     def test_the_reaper_frees_only_what_expired(self, sql: Sql, source: str, target: str, expired: bool) -> None:
-        """By the database's clock, and only to ready or failed."""
+        """By the database's clock, and only to ready, failed or unknown."""
         surroundings(sql, STEP)
         forge(sql, STEP, source)
         until = "now() - interval '1 s'" if expired else "now() + interval '1 h'"
         forge(sql, ATTEMPT, "granted", lease_until=until)
-        allowed = expired and target in ("ready", "failed")
-        assert as_engine(sql, change(STEP, source, target, proof="-1")) == (None if allowed else "ST003")
+        legal = STEP.legal(StepState(source), StepState(target))
+        refusal = "ST003" if legal else "ST001"
+        allowed = legal and expired and target in ("ready", "failed", "unknown")
+        assert as_engine(sql, change(STEP, source, target, proof="-1")) == (None if allowed else refusal)
 
     @pytest.mark.parametrize("source", HELD)
-    @pytest.mark.parametrize("target", ["ready", "failed", "succeeded", "retry_wait", "cancelled"])
+    @pytest.mark.parametrize("target", ["ready", "failed", "succeeded", "retry_wait", "cancelled", "unknown"])
     @pytest.mark.parametrize("run", ["running", "cancelling", "failed"])
     def test_the_canceller_takes_only_from_a_run_that_winds_down(
         self, sql: Sql, source: str, target: str, run: str
     ) -> None:
-        """And only to cancelled."""
+        """And only to cancelled or unknown."""
         surroundings(sql, STEP, run=run)
         forge(sql, STEP, source)
-        allowed = run == "cancelling" and target == "cancelled"
-        assert as_engine(sql, change(STEP, source, target, proof="-2")) == (None if allowed else "ST003")
+        legal = STEP.legal(StepState(source), StepState(target))
+        refusal = "ST003" if legal else "ST001"
+        allowed = legal and run == "cancelling" and target in ("cancelled", "unknown")
+        assert as_engine(sql, change(STEP, source, target, proof="-2")) == (None if allowed else refusal)
 
     def test_the_proof_is_never_stored(self, sql: Sql) -> None:
         """The next writer must present its own."""
@@ -268,6 +319,25 @@ class TestFence:
         surroundings(sql, STEP)
         forge(sql, STEP, "ready")
         assert as_engine(sql, change(STEP, "ready", "leased", fence=f"fence + {by}")) == "ST002"
+
+    @pytest.mark.parametrize("state", [s.value for s in STEP.states if s.value not in ("leased", "running")])
+    def test_a_version_of_a_step_that_is_held_no_longer_stays_pending(self, sql: Sql, state: str) -> None:
+        """Also with the fence of its last lease; a probe makes no content either."""
+        forge(sql, RUN, "running")
+        forge(sql, STEP, state)
+        forge(sql, ARTIFACT, "pending")
+        assert as_engine(sql, change(ARTIFACT, "pending", "available")) == "ST003"
+
+    def test_a_version_is_born_with_the_current_fence(self, sql: Sql) -> None:
+        """Another one is refused."""
+        surroundings(sql, ARTIFACT)
+        stale = columns(ARTIFACT, "pending") | {"fence": str(FENCE - 1)}
+        assert (
+            as_engine(
+                sql, f"INSERT INTO stanchion.artifact_version ({', '.join(stale)}) VALUES ({', '.join(stale.values())})"
+            )
+            == "ST003"
+        )
 
     def test_an_attempt_is_born_with_the_current_fence(self, sql: Sql) -> None:
         """Another one is refused, and so is a second open attempt."""
@@ -303,7 +373,7 @@ def test_identity_never_changes(sql: Sql, machine: Machine, column: str) -> None
     ).fetchone()
     assert kind is not None
     other = {"uuid": "gen_random_uuid()", "text": "'other'", "bytea": "'\\xff'"}.get(kind[0], "77")
-    assert as_engine(sql, f"UPDATE stanchion.{machine.table} SET {column} = {other}") == "ST002"
+    assert as_engine(sql, f"UPDATE stanchion.{machine.table} SET {column} = {other} WHERE {_where(machine)}") == "ST002"
 
 
 VERSIONED = [m for m in MACHINES if m is not ATTEMPT]
@@ -328,7 +398,30 @@ class TestVersion:
         """Without a change of state it stays."""
         surroundings(sql, machine)
         forge(sql, machine, machine.births[0].value)
-        assert as_engine(sql, f"UPDATE stanchion.{machine.table} SET version = version + 1") == "ST002"
+        assert (
+            as_engine(sql, f"UPDATE stanchion.{machine.table} SET version = version + 1 WHERE {_where(machine)}")
+            == "ST002"
+        )
+
+
+@pytest.mark.parametrize("state", [s.value for s in ARTIFACT.states])
+@pytest.mark.parametrize(
+    "change_to",
+    ["sha256 = sha256('x')", "size = 7", "number = 7, available_at = now()", "made_from = ARRAY[gen_random_uuid()]"],
+)
+def test_content_never_changes(sql: Sql, state: str, change_to: str) -> None:
+    """In no state: what was promoted is what everybody reads for ever."""
+    surroundings(sql, ARTIFACT)
+    forge(sql, ARTIFACT, state)
+    assert as_engine(sql, f"UPDATE stanchion.artifact_version SET {change_to}") == "ST004"
+
+
+@pytest.mark.parametrize("state", [s.value for s in ARTIFACT.states])
+def test_only_a_deleted_version_leaves_its_table(sql: Sql, state: str) -> None:
+    """With history; a row that went earlier would leave an object without one."""
+    surroundings(sql, ARTIFACT)
+    forge(sql, ARTIFACT, state)
+    assert as_engine(sql, "DELETE FROM stanchion.artifact_version") == (None if state == "deleted" else "ST004")
 
 
 @pytest.mark.parametrize("run", [s.value for s in RUN.states])
@@ -357,6 +450,11 @@ SHAPES = [
     (STEP, "a_fan_out_is_never_leased", "ready", {"kind": "'fan'"}),
     (STEP, "attempts_stay_within_the_budget", "ready", {"attempts": "5", "max_attempts": "4"}),
     (STEP, "only_a_skipped_step_is_spoiled", "ready", {"spoiled": "true"}),
+    (STEP, "what_is_in_doubt_is_never_settled", "succeeded", {"doubts": "1"}),
+    (STEP, "only_doubts_make_a_step_unknown", "unknown", {"doubts": "0"}),
+    (OPERATION, "an_operation_was_sent_when_it_is_known_of", "dispatched", {"sends": "0"}),
+    (OPERATION, "a_confirmed_operation_has_a_time", "confirmed", {"confirmed_at": "NULL"}),
+    (OPERATION, "a_payload_is_bound_by_its_sha256", "prepared", {"payload_hash": "'\\x00'"}),
     (ATTEMPT, "an_attempt_has_an_end_only_when_it_ended", "granted", {"ended_at": "now()"}),
     (BARRIER, "counts_never_pass_expected", "waiting", {"succeeded": "1", "failed": "1"}),
     (BARRIER, "a_release_has_its_time", "released", {"released_at": "NULL"}),

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from stanchion.authority.events import Cursor
 from stanchion.authority.rows import Row
+from stanchion.authority.withholding import withheld_of
 from stanchion.contracts import ids
 from stanchion.runtime.clock import Deadline
 from stanchion.runtime.http import Closing
@@ -56,7 +57,8 @@ async def follow_events(
     until = await run_sync(deps.feed.events.horizon, caller.tenant_id, parsed)
     reader = deps.feed.open(caller.tenant_id, parsed, cursor, until=None if follow else until)
     closing: Closing = request.app.state.closing
-    return _EventStream(reader, _frames(reader, closing, deps.stream_heartbeat, Deadline(deps.stream_seconds)))
+    lifetime = Deadline(deps.stream_seconds)
+    return _EventStream(reader, _frames(reader, closing, deps.stream_heartbeat, lifetime, whole=caller.sees_payloads))
 
 
 class _EventStream(StreamingResponse):
@@ -74,7 +76,9 @@ class _EventStream(StreamingResponse):
             self.reader.feed.close(self.reader)
 
 
-async def _frames(reader: Reader, closing: Closing, heartbeat: float, lifetime: Deadline) -> AsyncIterator[bytes]:
+async def _frames(
+    reader: Reader, closing: Closing, heartbeat: float, lifetime: Deadline, *, whole: bool
+) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
     stopping = asyncio.ensure_future(closing.wait())
     try:
@@ -91,14 +95,14 @@ async def _frames(reader: Reader, closing: Closing, heartbeat: float, lifetime: 
                 yield b":\n\n"  # also how a connection that broke silently is found out
                 continue
             for event in found.events:
-                yield _frame(reader, event)
+                yield _frame(reader, event, whole=whole)
             if reader.at_end:
                 return
     finally:
         stopping.cancel()
 
 
-def _frame(reader: Reader, event: Row) -> bytes:
+def _frame(reader: Reader, event: Row, *, whole: bool) -> bytes:
     body: dict[str, Any] = {
         "type": event["kind"],
         "at": event["at"],
@@ -110,7 +114,7 @@ def _frame(reader: Reader, event: Row) -> bytes:
         "version": event["version"],
         "fence": event["fence"],
         "actor": event["actor"],
-        "body": as_doubles(event["body"]),
+        "body": as_doubles(event["body"] if whole else withheld_of(event["kind"], event["body"])),
     }
     data = orjson.dumps({name: value for name, value in body.items() if value is not None}, option=orjson.OPT_UTC_Z)
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (str(event["cursor"]).encode(), event["kind"].encode(), data)

@@ -90,7 +90,7 @@ def create_tenant(deps: Has, caller: Caller, body: Body) -> Row:
     name = message(TenantBody, body).name
     if deps.keys.tenant_id(name.replace("\x00", "")) is not None:
         raise Conflict("E-KEY-01", "there is a tenant of this name already", where="$.name")
-    tenant_id = deps.keys.create_tenant(name)
+    tenant_id = deps.keys.create_tenant(name, actor=caller.actor, by=caller.tenant_id)
     key = _new_key(deps, tenant_id, KeyBody(name="admin"), ROLES["admin"], caller.actor)
     return {"tenant_id": tenant_id, "name": name, "key": key}
 

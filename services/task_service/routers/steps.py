@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 
 from stanchion.authority.queries import BARRIER
 from stanchion.authority.rows import Row
+from stanchion.authority.withholding import withheld
 from stanchion.contracts import ids, limits
 from stanchion.state.step import StepState
 
@@ -50,11 +51,19 @@ def list_steps(
 @router.get("/v1/steps/{step_id}", response_model=StepView, **needs("task.read"))
 def get_step(deps: Has, caller: Caller, step_id: str) -> Row:
     """A step with its attempts, what was refused, and (with the right payload.read) its input and result."""
-    may_see = "payload.read" in caller.scopes
-    step = deps.queries.step(caller.tenant_id, ids.parse(step_id, ids.STEP), with_payload=may_see)
+    parsed = ids.parse(step_id, ids.STEP)
+    step = deps.queries.step(caller.tenant_id, parsed, with_payload=caller.sees_payloads)
+    if not caller.sees_payloads:
+        step["withheld"] = ["input", "result"]
+        step["attempt_list"] = [_without_texts(attempt) for attempt in step["attempt_list"]]
     for name in ("input", "result"):
         step[f"{name}_is_large"] = step.pop(f"{name}_blob", None) is not None
     return step
+
+
+def _without_texts(attempt: Row) -> Row:
+    lost = ["progress"] if attempt["progress"] is not None else []
+    return attempt | {"error": withheld(attempt["error"]), "progress": None, "withheld": lost}
 
 
 @router.post("/v1/steps/reopen", response_model=Reopened, **body_schema(needs("task.operate"), ReopenBody))

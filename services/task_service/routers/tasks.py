@@ -10,6 +10,7 @@ from starlette.responses import Response
 from stanchion.authority.queries import TaskFilter
 from stanchion.authority.rows import Row
 from stanchion.authority.submission import Answer
+from stanchion.authority.withholding import withheld
 from stanchion.contracts import ids, limits
 from stanchion.contracts.commands import SubmitTask
 from stanchion.contracts.envelope import parse_time
@@ -86,15 +87,19 @@ def list_tasks(
         submitted_after=None if submitted_after is None else parse_time(submitted_after, "query.submitted_after"),
     )
     page = deps.queries.tasks(caller.tenant_id, wanted, limit=limit, before=cursor_of(cursor, ids.TASK))
-    return {"items": page.items, "next": page.next and ids.public(ids.TASK, page.next)}
+    items = page.items if caller.sees_payloads else [_without_texts(row) for row in page.items]
+    return {"items": items, "next": page.next and ids.public(ids.TASK, page.next)}
 
 
 @router.get("/v1/tasks/{task_id}", response_model=TaskView, **needs("task.read"))
 def get_task(deps: Has, caller: Caller, task_id: str) -> Row:
     """A task, its runs, and the graph of the current run in counts."""
-    may_see = "payload.read" in caller.scopes
-    task = deps.graph_view.task(caller.tenant_id, ids.parse(task_id, ids.TASK), with_payload=may_see)
+    parsed = ids.parse(task_id, ids.TASK)
+    task = deps.graph_view.task(caller.tenant_id, parsed, with_payload=caller.sees_payloads)
     payload = task.pop("payload") or {}
+    if not caller.sees_payloads:
+        runs = [_without_texts(run) for run in task["runs"]]
+        return _without_texts(task) | {"runs": runs, "withheld": ["input", "constraints"]}
     large = payload.get("input_blob") is not None
     shown = {"input": payload.get("input"), "constraints": payload.get("constraints"), "input_is_large": large}
     return task | shown
@@ -124,6 +129,10 @@ def cancel_task(deps: Has, caller: Caller, task_id: str, body: Body) -> Row:
     parsed = ids.parse(task_id, ids.TASK)
     state = deps.handlers.cancel(caller, parsed, message(CancelBody, body).reason)
     return {"task_id": parsed, "state": state}
+
+
+def _without_texts(row: Row) -> Row:
+    return row | {"reason": withheld(row["reason"])}
 
 
 def _submitted(answer: Answer) -> Row:

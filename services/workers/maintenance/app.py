@@ -9,8 +9,10 @@ from threading import Event
 
 from stanchion.authority.bulk_redrive import BulkRedrive
 from stanchion.authority.maintenance import REDRIVE, Maintenance
+from stanchion.authority.objects import Objects
 from stanchion.authority.recounts import Recounts
 from stanchion.authority.retention import Retention
+from stanchion.authority.sweeping import Sweeping
 from stanchion.bus.producer import Producer
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
@@ -69,6 +71,8 @@ def periods(settings: MaintenanceSettings) -> dict[str, int]:
         "dead-letters": settings.dead_letters_every_seconds,
         "recount": settings.recount_every_seconds,
         "tidy": settings.tidy_every_seconds,
+        "sweep": settings.sweep_every_seconds,
+        "orphans": settings.orphans_every_seconds,
     }
 
 
@@ -77,6 +81,8 @@ def works(
 ) -> dict[str, Work]:
     """What is done for each kind of job."""
     retention = Retention(database)
+    grace = timedelta(hours=settings.artifact_grace_hours)
+    sweeping = Sweeping(database, Objects(settings.objects_url), grace)
     days = timedelta(days=settings.payload_days), timedelta(days=settings.history_days)
     letters = timedelta(days=settings.dead_letter_days), settings.dead_letter_rows, settings.dead_letter_bytes
     workers = timedelta(days=settings.worker_gone_days), timedelta(days=settings.worker_silent_days)
@@ -85,6 +91,8 @@ def works(
         "retention": jobs.Retaining(retention, *days),
         "recount": jobs.Recounting(Recounts(database), timedelta(seconds=settings.recount_after_seconds)),
         "dead-letters": partial(jobs.dead_letters, retention, *letters),
+        "sweep": partial(jobs.sweep, sweeping),
+        "orphans": partial(jobs.find_orphans, sweeping),
         "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds, retention, *workers),
         REDRIVE: jobs.Redriving(BulkRedrive(database), producer),
     }

@@ -12,6 +12,7 @@ from stanchion.authority.dead_letters import OUTBOX, Kept
 from stanchion.authority.maintenance import Job, Maintenance
 from stanchion.authority.recounts import Recounts
 from stanchion.authority.retention import Retention
+from stanchion.authority.sweeping import Sweeping
 from stanchion.bus.messages import Message
 from stanchion.errors import Rejected, Unavailable
 from stanchion.runtime.logging import get_logger
@@ -20,10 +21,12 @@ from stanchion.telemetry import metrics
 from .performer import Part
 
 TIDY_ROWS: Final = 1_000
+SWEEP_ROWS: Final = 200
+OBJECTS_LISTED: Final = 500
 RECOUNT_ROWS: Final = 500
 REDRIVE_LETTERS: Final = 200
 FIRST: Final = UUID(int=0)
-STAGES: Final = ("payloads", "history", "orphans", "inbox", "months")
+STAGES: Final = ("payloads", "artifacts", "history", "orphans", "inbox", "months")
 """Payloads before history, history before the months of its events."""
 
 log = get_logger()
@@ -74,6 +77,9 @@ class Retaining:
     def _payloads(self) -> int:
         return self.retention.remove_payloads(self.payloads)
 
+    def _artifacts(self) -> int:
+        return self.retention.remove_artifacts()
+
     def _history(self) -> int:
         return self.retention.remove_history(self.history)
 
@@ -104,6 +110,31 @@ class Recounting:
                 log.error("maintenance.recounted", barrier_id=str(barrier_id), **changed)
         result = _added(job.result, looked=found.waiting, repaired=repaired)
         return Part(result if found.last is None else result | {"last": str(found.last)}, more=found.last is not None)
+
+
+def sweep(sweeping: Sweeping, job: Job) -> Part:
+    """Give up uploads that take too long, and delete content that no version names any more."""
+    abandoned, removed = sweeping.abandon(SWEEP_ROWS), sweeping.remove(SWEEP_ROWS)
+    forgotten = sweeping.forget(SWEEP_ROWS)
+    metrics.removed.labels("uploads").inc(abandoned)
+    metrics.removed.labels("objects").inc(removed)
+    counted = _added(job.result, abandoned=abandoned, removed=removed)
+    return Part(counted, more=SWEEP_ROWS in (abandoned, removed, forgotten))
+
+
+def find_orphans(sweeping: Sweeping, job: Job) -> Part:
+    """Look through the objects of all tenants, one after the other, for those without a version."""
+    last = UUID(job.result.get("tenant", str(FIRST)))
+    after = job.result.get("after")
+    if after is None:
+        found = sweeping.next_tenant(last)
+        if found is None:
+            return Part(_added(job.result, orphans=0))
+        metrics.removed.labels("parts of uploads").inc(sweeping.sweep_temporary(found))
+        last = found
+    behind, asked = sweeping.look(last, bytes.fromhex(after) if after else None, OBJECTS_LISTED)
+    counted = _added(job.result, orphans=asked)
+    return Part(counted | {"tenant": str(last), "after": behind.hex() if behind else None}, more=True)
 
 
 class Sender(Protocol):

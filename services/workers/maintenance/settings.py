@@ -58,6 +58,15 @@ class MaintenanceSettings(ServiceSettings):
     tidy_after_seconds: int = Field(
         default=30 * DAY_SECONDS, ge=0, le=limits.DURATION_SECONDS_MAX
     )  # how long they are kept
+    sweep_every_seconds: int = Field(
+        default=60, ge=1, le=30 * DAY_SECONDS
+    )  # how often uploads are given up, and content that nothing names is deleted
+    orphans_every_seconds: int = Field(
+        default=21_600, ge=1, le=30 * DAY_SECONDS
+    )  # how often the whole object store is looked through for content without a version
+    artifact_grace_hours: float = Field(
+        default=limits.ARTIFACT_GRACE_HOURS, ge=0, le=8_760
+    )  # how long an upload may take
     allow_eviction: bool = False  # start although Redis may drop entries; they are derived again, only later
 
     @model_validator(mode="after")

@@ -24,6 +24,8 @@ BEGIN
   IF TG_OP = 'DELETE' AND TG_LEVEL = 'ROW' AND TG_NARGS = 1 THEN
     IF TG_ARGV[0] = 'run' THEN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
+    ELSIF TG_ARGV[0] = 'operation' THEN
+      IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
       RETURN OLD;
     END IF;
@@ -40,12 +42,28 @@ BEGIN
   RETURN NEW;
 END $$;
 
+CREATE FUNCTION artifact_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- numbers of versions have no holes and are never given twice, and a name stays what it is the name of
+  IF (NEW.tenant_id, NEW.artifact_id, NEW.task_id, NEW.name, NEW.created_at) IS DISTINCT FROM (OLD.tenant_id, OLD.artifact_id, OLD.task_id, OLD.name, OLD.created_at) OR NEW.latest NOT IN (OLD.latest, OLD.latest + 1) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'an artifact only counts its versions';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION artifact_kept() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- a row that went while its content stayed would leave an object that nothing accounts for
+  IF OLD.state <> 'deleted' THEN RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('a version that is %s is not removed', OLD.state); END IF;
+  RETURN OLD;
+END $$;
+
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 BEGIN
-  -- one writer a tenant at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
-  PERFORM pg_advisory_xact_lock(hashtextextended('audit:' || NEW.tenant_id::text, 0));
+  -- one writer a lane at a time, so that every entry hashes the one before it; the number is drawn under the lock, so that it follows the chain
+  PERFORM pg_advisory_xact_lock(hashtextextended(concat('audit:', NEW.tenant_id, ':', NEW.lane), 0));
   NEW.audit_id := nextval('audit_audit_id_seq');
-  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id ORDER BY a.audit_id DESC LIMIT 1);
-  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(concat_ws(E'\x1f', NEW.tenant_id, NEW.at AT TIME ZONE 'UTC', NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
+  NEW.previous_hash := (SELECT a.hash FROM audit a WHERE a.tenant_id = NEW.tenant_id AND a.lane = NEW.lane ORDER BY a.audit_id DESC LIMIT 1);
+  NEW.hash := sha256(coalesce(NEW.previous_hash, ''::bytea) || convert_to(audit_text(NEW.tenant_id, NEW.lane, NEW.audit_id, NEW.at, NEW.actor, NEW.action, NEW.target, NEW.detail), 'UTF8'));
   RETURN NEW;
 END $$;

@@ -1,14 +1,21 @@
 -- purpose: cancel steps, and take from their holders those that run
--- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled; attempt -> superseded
+-- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
 -- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
+  d step;
   v_ids uuid[] := ARRAY(
     SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
   IF v_ids = '{}' THEN RETURN v_ids; END IF;
+  -- what has sent something and does not know its fate is asked after before it ends
+  FOR d IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.doubts > 0 ORDER BY x.step_id LOOP
+    UPDATE attempt t SET state = 'superseded', ended_at = clock(), error = p_reason WHERE t.step_id = d.step_id AND t.ended_at IS NULL;
+    PERFORM doubt_step(d, -2, 'canceller', 0, p_reason);
+    v_ids := array_remove(v_ids, d.step_id);
+  END LOOP;
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);

@@ -18,7 +18,7 @@ BEGIN
   SELECT x.state = 'leased' INTO v_fresh FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
   v_now := clock();
   UPDATE step x SET state = 'succeeded', version = x.version + 1, attempts = x.attempts + 1, proof = p_fence, updated_at = v_now, replaced_by = v_stand_in
-  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.fence = p_fence RETURNING * INTO s;
+  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.doubts = 0 AND x.fence = p_fence RETURNING * INTO s;
   IF NOT FOUND THEN
     RETURN refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', 'complete', 'succeeded') <> '{}';
   END IF;

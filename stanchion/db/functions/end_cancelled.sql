@@ -5,9 +5,12 @@
 CREATE FUNCTION end_cancelled(p_worker uuid, p_steps uuid[], p_fences bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
+  v_aside uuid[];
 BEGIN
   PERFORM FROM step s WHERE s.step_id = ANY (p_steps) ORDER BY s.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  v_aside := set_aside_doubtful(p_worker, p_steps, p_fences, ARRAY(SELECT jsonb_build_object('code', 'E-OP-10', 'what', 'it was cancelled') FROM unnest(p_steps)), 0);
+  RETURN QUERY SELECT unnest(v_aside);
   RETURN QUERY WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, proof = s.fence, updated_at = v_now
     WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]

@@ -1,5 +1,5 @@
 -- purpose: record that attempts failed: another attempt after a delay while the budget lasts, else the step has failed
--- transition: step leased|running -> retry_wait|failed; attempt -> failed
+-- transition: step leased|running -> retry_wait|failed, or unknown; attempt -> failed
 -- fenced by: each step's own fence; a stale member of the batch is refused, recorded, and harms no other
 -- locks: steps by id, then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION fail(p_worker uuid, p_steps uuid[], p_fences bigint[], p_errors jsonb[], p_final boolean[], p_delays_ms bigint[])
@@ -20,9 +20,11 @@ DECLARE
 BEGIN
   PERFORM FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id FOR NO KEY UPDATE;
   v_now := clock();
+  v_done := set_aside_doubtful(p_worker, p_steps, p_fences, p_errors, 0);
+  RETURN QUERY SELECT d, 'unknown' FROM unnest(v_done) d;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (p_steps) ORDER BY x.step_id LOOP
     i := array_position(p_steps, s.step_id);
-    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running');
+    CONTINUE WHEN s.fence <> p_fences[i] OR s.state NOT IN ('leased', 'running') OR s.step_id = ANY (v_done);
     v_done := v_done || s.step_id;
     v_fresh := s.state = 'leased';
     -- another attempt must still be able to begin within the step's total time

@@ -14,7 +14,7 @@ BEGIN
   o_settled := '{}';
   SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN RETURN; END IF;
-  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running') OR s.expires_at > clock()) THEN
+  IF t.kind = 'step_deadline' AND (s.state IN ('leased', 'running', 'unknown', 'reconciling') OR s.expires_at > clock()) THEN
     -- it runs: its attempt ends at this deadline, and may leave it in a state that has to end; or it was reopened with a new time
     UPDATE timer x SET due_at = greatest(s.expires_at, clock() + interval '1 s') WHERE x.timer_id = t.timer_id;
     RETURN;

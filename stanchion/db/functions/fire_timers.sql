@@ -27,6 +27,8 @@ BEGIN
     v_fired := v_fired + 1;
     IF t.kind = 'retry' THEN
       v_ready := v_ready || fire_retry(t);
+    ELSIF t.kind = 'probe' THEN
+      v_ready := v_ready || fire_probe(t);
     ELSIF t.kind IN ('start_deadline', 'step_deadline') THEN
       SELECT * INTO d FROM fire_step_deadline(t);
       v_arrivals := v_arrivals || d.o_arrivals;

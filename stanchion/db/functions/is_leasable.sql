@@ -3,6 +3,6 @@
 -- fenced by: nothing; lease decides
 -- locks: none
 CREATE FUNCTION is_leasable(r ready) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND u.paused_at IS NULL AND u.state IN ('created', 'running'))
+  SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND may_be_leased(s.state, s.kind, u.state, u.paused_at))
     AND EXISTS (SELECT FROM worker w WHERE is_alive(w) AND r.queue = ANY (w.queues) AND (w.tenants IS NULL OR r.tenant_id = ANY (w.tenants)) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
 $$;

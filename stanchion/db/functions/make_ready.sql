@@ -1,4 +1,4 @@
--- purpose: put steps that just became ready where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
+-- purpose: put steps that just became ready, or are due to be probed, where workers find them: a row in ready, an offer while the queue's window has room; their deadlines begin
 -- transition: none (the caller made them ready)
 -- fenced by: the caller
 -- locks: none beyond the rows it inserts
@@ -8,8 +8,8 @@ DECLARE
 BEGIN
   IF p_steps IS NULL OR p_steps = '{}' THEN RETURN; END IF;
   WITH s AS MATERIALIZED (
-    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, s.start_within_ms, s.expires_at
-    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state = 'ready'
+    SELECT s.step_id, s.tenant_id, s.run_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, s.fence, CASE WHEN s.state = 'ready' THEN s.start_within_ms END AS start_within_ms, CASE WHEN s.state = 'ready' THEN s.expires_at END AS expires_at
+    FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('ready', 'unknown')
   ), q AS MATERIALIZED (
     -- one in 64 looks at the window itself; the others only at whether a backlog waits
     SELECT x.queue, queue_has_room(x.queue, x.sample) AS room FROM (SELECT s.queue, bool_or(get_byte(uuid_send(s.step_id), 14) % 64 = 0) AS sample FROM s GROUP BY s.queue) x

@@ -1,4 +1,4 @@
--- purpose: what should be due for a run and is not: retries, expansions, deadlines of steps, joins and the task
+-- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, joins and the task
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -7,6 +7,9 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     SELECT s.tenant_id, 'retry' AS kind, s.step_id AS target_id, coalesce((SELECT e.at + (e.body->>'delay_ms')::bigint * interval '1 ms' FROM event e
       WHERE e.run_id = p_run AND e.step_id = s.step_id AND e.kind = 'StepRetryScheduled' AND e.version = s.version LIMIT 1), clock()) AS due_at, s.version
     FROM step s WHERE s.run_id = p_run AND s.state = 'retry_wait'
+    UNION ALL
+    SELECT s.tenant_id, 'probe', s.step_id, clock(), s.version FROM step s WHERE s.run_id = p_run AND s.state = 'unknown' AND NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)
+      AND EXISTS (SELECT FROM operation o WHERE o.step_id = s.step_id AND o.state = 'unknown' AND o.unknown_since > clock() - interval '1 day')
     UNION ALL
     -- branches are inserted in order of their index, so the highest tells how far it came; without a join it has not begun
     SELECT s.tenant_id, 'expand', s.step_id, clock(), x.next FROM step s,
@@ -21,5 +24,5 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     UNION ALL
     SELECT t.tenant_id, 'task_deadline', t.task_id, t.deadline_at, NULL FROM run r, task t WHERE r.run_id = p_run AND r.state IN ('created', 'running') AND t.task_id = r.task_id AND t.run_id = p_run AND t.ended_at IS NULL AND t.deadline_at IS NOT NULL
   )
-  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind <> 'retry' OR t.version = w.version))
+  SELECT w.* FROM w WHERE NOT EXISTS (SELECT FROM timer t WHERE t.target_id = w.target_id AND t.kind = w.kind AND (w.kind NOT IN ('retry', 'probe') OR t.version = w.version))
 $$;

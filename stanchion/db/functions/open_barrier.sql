@@ -18,7 +18,7 @@ BEGIN
   v_unsettled := b.expected - b.succeeded - b.failed - b.skipped;
   -- branches that stand still since a step before the joined one has failed
   v_held := ARRAY(SELECT DISTINCT s.idx FROM step s WHERE s.fan_id = b.fan_id AND s.state = 'failed' AND p_barrier <> ALL (coalesce(s.feeds, '{}'))
-    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND (x.state IN ('ready', 'leased', 'running', 'retry_wait', 'waiting')
+    AND NOT EXISTS (SELECT FROM step x WHERE x.fan_id = s.fan_id AND x.idx = s.idx AND (x.state IN ('ready', 'leased', 'running', 'retry_wait', 'waiting', 'unknown', 'reconciling')
       OR (p_barrier = ANY (x.feeds) AND x.replaced_by IS NULL AND x.state IN ('succeeded', 'failed', 'cancelled', 'skipped')))));
   IF v_unsettled > cardinality(v_held) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-JOIN-22 %s of %s children have not settled: only failed ones can be left out', v_unsettled - cardinality(v_held), b.expected);

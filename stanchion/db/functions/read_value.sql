@@ -2,6 +2,6 @@
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT r.body, b.body FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
+CREATE FUNCTION read_value(p_tenant uuid, p_step uuid) RETURNS TABLE (body jsonb, blob bytea, sha256 bytea) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT r.body, b.body, r.blob FROM result r LEFT JOIN blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id WHERE r.step_id = p_step AND r.tenant_id = p_tenant
 $$;

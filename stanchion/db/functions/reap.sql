@@ -1,5 +1,5 @@
 -- purpose: take back leases that expired, by the database's clock, or (p_only) one of them; a loss counts when the step had begun
--- transition: step leased|running -> ready, or failed when its attempts are used up; attempt -> lost
+-- transition: step leased|running|reconciling -> ready, failed when its attempts are used up, or unknown when it had sent something; attempt -> lost
 -- fenced by: the attempt's expiry, checked again under the step's lock
 -- locks: steps by id (skipping locked ones), then slots, barriers, held steps, runs, tasks
 CREATE FUNCTION reap(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (step_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -29,12 +29,18 @@ BEGIN
   SELECT array_agg(x.worker_id), array_agg(x.losses) INTO v_workers, v_worst FROM (
     SELECT a.worker_id, max((SELECT n.losses FROM step n WHERE n.step_id = a.step_id AND n.tenant_id = a.tenant_id)) AS losses FROM attempt a
     WHERE a.step_id = ANY (v_ids) AND a.ended_at IS NULL AND a.started_at IS NOT NULL GROUP BY a.worker_id) x WHERE x.losses > 1;
-  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
-    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
+  FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.state IN ('leased', 'running', 'reconciling') ORDER BY x.step_id FOR NO KEY UPDATE SKIP LOCKED LOOP
+    UPDATE attempt a SET state = 'lost', ended_at = clock(), counted = s.state <> 'reconciling' AND s.doubts = 0 AND a.started_at IS NOT NULL AND s.losses >= coalesce(v_worst[array_position(v_workers, a.worker_id)], 0),
       error = jsonb_build_object('code', CASE WHEN a.deadline_at < clock() THEN 'E-STEP-22' ELSE 'E-LEASE-03' END, 'what', CASE WHEN a.deadline_at < clock() THEN 'it ran into its timeout' ELSE 'its worker was lost' END)
     WHERE a.step_id = s.step_id AND a.fence = s.fence AND a.ended_at IS NULL AND a.lease_until < clock() RETURNING * INTO t;
     CONTINUE WHEN NOT FOUND;
-    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR coalesce(s.expires_at <= clock(), false);
+    IF s.doubts > 0 THEN
+      PERFORM doubt_step(s, -1, 'reaper', 0, jsonb_build_object('worker', t.worker_id, 'error', t.error));
+      step_id := s.step_id; state := 'unknown';
+      RETURN NEXT;
+      CONTINUE;
+    END IF;
+    v_final := (t.counted AND s.attempts + 1 >= s.max_attempts) OR (s.state <> 'reconciling' AND coalesce(s.expires_at <= clock(), false));
     UPDATE step x SET state = CASE WHEN v_final THEN 'failed' ELSE 'ready' END, version = x.version + 1, proof = -1, updated_at = clock(),
       attempts = x.attempts + t.counted::int, losses = least(x.losses + 1, 30000) WHERE x.step_id = s.step_id RETURNING * INTO s;
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, actor, body)

@@ -11,12 +11,12 @@ DECLARE
   x record;
 BEGIN
   IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = p_run AND r.ended_at IS NULL) THEN RETURN; END IF;
-  IF p_apply THEN PERFORM FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait', 'waiting') ORDER BY s.step_id FOR NO KEY UPDATE; END IF;
+  IF p_apply THEN PERFORM FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait', 'waiting', 'unknown') ORDER BY s.step_id FOR NO KEY UPDATE; END IF;
   FOR x IN SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = 'ready' AND NOT EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id) ORDER BY s.step_id LOOP
     v_ready := v_ready || x.step_id;
     RETURN QUERY SELECT 'ready', x.step_id, 'a ready step that no worker can find';
   END LOOP;
-  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state <> 'ready' LOOP
+  FOR x IN SELECT y.step_id, s.state FROM step s JOIN ready y ON y.step_id = s.step_id WHERE s.run_id = p_run AND s.state NOT IN ('ready', 'unknown') LOOP
     IF p_apply THEN DELETE FROM ready y WHERE y.step_id = x.step_id; END IF;
     RETURN QUERY SELECT 'ready', x.step_id, format('offered, though it is %s', x.state);
   END LOOP;
@@ -28,8 +28,8 @@ BEGIN
   END LOOP;
   FOR x IN
     SELECT t.timer_id, t.kind, t.target_id FROM timer t WHERE t.target_id IN (SELECT s.step_id FROM step s WHERE s.run_id = p_run)
-      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting'
-        ELSE s.state IN ('pending', 'ready', 'leased', 'running', 'retry_wait') END)
+      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting' WHEN 'probe' THEN s.state = 'unknown' AND s.version = t.version
+        ELSE s.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped') END)
     UNION ALL SELECT t.timer_id, t.kind, t.target_id FROM timer t, barrier b WHERE b.run_id = p_run AND t.target_id = b.barrier_id AND b.state <> 'waiting'
   LOOP
     IF p_apply THEN DELETE FROM timer t WHERE t.timer_id = x.timer_id; END IF;

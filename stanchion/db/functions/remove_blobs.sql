@@ -8,6 +8,7 @@ DECLARE
 BEGIN
   DELETE FROM blob b WHERE b.sha256 = ANY (p_blobs) AND b.created_at < clock() - interval '1 day'
     AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
+    AND NOT EXISTS (SELECT FROM operation x WHERE x.payload_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id);
   GET DIAGNOSTICS v_n = ROW_COUNT;

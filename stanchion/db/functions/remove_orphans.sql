@@ -6,6 +6,7 @@ CREATE FUNCTION remove_orphans(p_limit int) RETURNS int LANGUAGE sql SET search_
   SELECT remove_blobs(ARRAY(
     SELECT b.sha256 FROM blob b WHERE b.created_at < (SELECT clock()) - interval '1 day'
       AND NOT EXISTS (SELECT FROM result x WHERE x.blob = b.sha256 AND x.tenant_id = b.tenant_id)
+      AND NOT EXISTS (SELECT FROM operation x WHERE x.payload_blob = b.sha256 AND x.tenant_id = b.tenant_id)
       AND NOT EXISTS (SELECT FROM step x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
       AND NOT EXISTS (SELECT FROM task x WHERE x.input_blob = b.sha256 AND x.tenant_id = b.tenant_id)
     LIMIT p_limit))

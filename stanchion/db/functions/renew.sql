@@ -11,7 +11,7 @@ DECLARE
   v_lost uuid[];
 BEGIN
   SELECT array_agg(x.step_id) INTO v_held FROM (
-    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
+    SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('leased', 'running', 'reconciling') AND s.fence = p_fences[array_position(p_steps, s.step_id)]
     ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED) x;
   v_now := clock();
   WITH u AS (
@@ -26,12 +26,12 @@ BEGIN
     lease_until = greatest(t.lease_until, least(v_now + greatest((SELECT s.lease_ms FROM step s WHERE s.step_id = t.step_id), p_ttl_ms) * interval '1 ms', t.deadline_at + interval '2 s'))
   WHERE t.step_id = ANY (v_held) AND t.fence = p_fences[array_position(p_steps, t.step_id)] AND t.ended_at IS NULL;
   -- a heartbeat of an attempt that was taken away is a stale write as any other; one that crosses with the attempt's own end is not
-  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running'))
+  v_lost := ARRAY(SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND (s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running', 'reconciling'))
     AND NOT EXISTS (SELECT FROM attempt t WHERE t.step_id = s.step_id AND t.fence = p_fences[array_position(p_steps, s.step_id)] AND t.worker_id = p_worker AND t.state IN ('succeeded', 'failed', 'released')));
   IF v_lost <> '{}' THEN PERFORM refuse(p_worker, v_lost, ARRAY(SELECT p_fences[array_position(p_steps, u)] FROM unnest(v_lost) u), '{}', 'renew', 'none'); END IF;
   RETURN QUERY SELECT s.step_id,
-    CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running') THEN 'lost'
-         WHEN (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
+    CASE WHEN s.fence <> p_fences[array_position(p_steps, s.step_id)] OR s.state NOT IN ('leased', 'running', 'reconciling') THEN 'lost'
+         WHEN s.state <> 'reconciling' AND s.kind <> 'undo' AND (SELECT r.state = 'cancelling' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id) THEN 'cancel'
          WHEN s.step_id = ANY (v_held) THEN 'ok' ELSE 'busy' END
   FROM step s WHERE s.step_id = ANY (p_steps);
 END $$;

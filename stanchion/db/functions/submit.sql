@@ -1,7 +1,7 @@
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
 -- transition: births: task accepted, run created, steps, barriers
 -- fenced by: unique keys of task (tenant, idempotency_key) and inbox (message, consumer, tenant)
--- locks: only new rows, tasks in key order
+-- locks: only new rows, tasks in key order; the audit chain last
 CREATE FUNCTION submit(p_tasks jsonb, p_steps jsonb, p_barriers jsonb) RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text)
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
@@ -51,6 +51,7 @@ BEGIN
         (SELECT jsonb_agg(s) FROM jsonb_array_elements(p_steps) s WHERE (s->>'task_id')::uuid = ANY (v_new)) END,
       CASE WHEN p_barriers IS NULL OR cardinality(v_new) = jsonb_array_length(p_tasks) THEN p_barriers ELSE
         (SELECT jsonb_agg(b) FROM jsonb_array_elements(p_barriers) b WHERE (b->>'task_id')::uuid = ANY (v_new)) END);
+    PERFORM note_submissions(v_new);
   END IF;
   RETURN QUERY
     SELECT x.ord, CASE WHEN t.task_id = x.task_id AND x.task_id = ANY (v_new) THEN 'created' WHEN t.payload_digest = decode(x.payload_digest, 'hex') THEN 'duplicate' ELSE 'conflict' END, t.task_id, t.run_id, t.state

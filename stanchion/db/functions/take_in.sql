@@ -1,7 +1,7 @@
 -- purpose: a batch from the commands topic in one transaction: tasks, the answers to their submitters, and what was parked
 -- transition: those of submit
 -- fenced by: those of submit: a message that comes again gives the same task, and the same answer once more
--- locks: only new rows, tasks in key order
+-- locks: only new rows, tasks in key order; the audit chain last
 CREATE FUNCTION take_in(p_tasks jsonb, p_steps jsonb, p_barriers jsonb, p_asked jsonb, p_conflict jsonb, p_replies jsonb, p_letters jsonb)
 RETURNS TABLE (ord int, outcome text, task_id uuid, run_id uuid, state text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column

@@ -13,16 +13,22 @@ from stanchion.db.columns import metadata
 from stanchion.state import MACHINES
 from stanchion.state.render import check_states
 
+from .artifacts import artifact, artifact_version, object_removal
+from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
+from .people import person, session, sign_in, team_member
 from .processes import cluster, maintenance_job, set_aside, worker
 from .steps import attempt, blob, ready, refused_write, result, step, timer
 from .tenants import api_key, audit, signing_key, tenant
+from .webhooks import webhook, webhook_delivery
 from .work import node_stat, run, task, workflow
 
 __all__ = [
     "GLOBAL_TABLES",
     "api_key",
+    "artifact",
+    "artifact_version",
     "attempt",
     "audit",
     "barrier",
@@ -36,19 +42,28 @@ __all__ = [
     "maintenance_job",
     "metadata",
     "node_stat",
+    "object_removal",
+    "operation",
+    "operation_probe",
     "outbox",
     "outbox_partition",
+    "person",
     "ready",
     "refused_write",
     "relay",
     "result",
     "run",
+    "session",
     "set_aside",
+    "sign_in",
     "signing_key",
     "step",
     "task",
+    "team_member",
     "tenant",
     "timer",
+    "webhook",
+    "webhook_delivery",
     "worker",
     "workflow",
 ]

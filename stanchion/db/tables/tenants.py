@@ -11,6 +11,7 @@ from sqlalchemy import (
     Index,
     LargeBinary,
     PrimaryKeyConstraint,
+    SmallInteger,
     Table,
     Text,
     UniqueConstraint,
@@ -18,6 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from stanchion.contracts import limits
 from stanchion.db.columns import at, metadata, tenant_id
 
 tenant = Table(
@@ -64,6 +66,7 @@ audit = Table(
     "audit",
     metadata,
     tenant_id(),
+    Column("lane", SmallInteger, nullable=False, server_default="0"),  # 0: acts of people and keys; else submissions
     Column("audit_id", BigInteger, Identity(always=True), nullable=False),
     at("at"),
     Column("actor", Text, nullable=False),
@@ -74,4 +77,6 @@ audit = Table(
     Column("hash", LargeBinary, nullable=False, server_default=FetchedValue()),
     PrimaryKeyConstraint("audit_id", "tenant_id"),
     Index("audit_of_tenant", "tenant_id", "audit_id"),
+    Index("audit_lanes", "tenant_id", "lane", "audit_id"),
+    CheckConstraint(f"lane BETWEEN 0 AND {limits.SUBMISSION_LANES}", name="lanes_of_the_audit_log"),
 )

@@ -16,7 +16,8 @@ def ready_means_ready(facts: Facts) -> Iterator[Said]:
     """Each ready step can be found by workers, and nothing else is shown to them."""
     shown = {r["step_id"] for r in facts.ready}
     for step in facts.steps:
-        if (step["state"] == "ready") != (step["step_id"] in shown):
+        # what is in doubt is shown when a probe of it is due
+        if step["state"] != "unknown" and (step["state"] == "ready") != (step["step_id"] in shown):
             found = "has" if step["step_id"] in shown else "has no"
             yield f"step {step['step_id']} ({step['node']})", f"it is {step['state']} and {found} ready row"
 

@@ -22,7 +22,7 @@ _TABLES: Final[dict[str, LiteralString]] = {
     "runs": """SELECT run_id, task_id, number, state, version, open FROM stanchion.run
         WHERE run_id = ANY (%(runs)s) ORDER BY number""",
     "steps": """SELECT step_id, run_id, fan_id, idx, round, node, kind, answers, state, version, fence, attempts,
-        max_attempts, feeds, counts, spoiled, replaced_by FROM stanchion.step WHERE run_id = ANY (%(runs)s)""",
+        max_attempts, doubts, feeds, counts, spoiled, replaced_by FROM stanchion.step WHERE run_id = ANY (%(runs)s)""",
     "attempts": """SELECT step_id, fence, number, counted, state, ended_at IS NULL AS is_open FROM stanchion.attempt
         WHERE run_id = ANY (%(runs)s) ORDER BY step_id, fence""",
     "results": """SELECT r.step_id, r.fence, r.late FROM stanchion.result r
@@ -33,8 +33,12 @@ _TABLES: Final[dict[str, LiteralString]] = {
         JOIN stanchion.barrier b ON b.barrier_id = l.barrier_id WHERE b.run_id = ANY (%(runs)s)""",
     "releases": """SELECT l.barrier_id, l.included, l.failed, l.skipped FROM stanchion.barrier_release l
         JOIN stanchion.barrier b ON b.barrier_id = l.barrier_id WHERE b.run_id = ANY (%(runs)s)""",
-    "events": """SELECT event_id, run_id, step_id, kind, version, fence, body FROM stanchion.event
+    "events": """SELECT event_id, run_id, step_id, kind, version, fence, actor, body FROM stanchion.event
         WHERE run_id = ANY (%(runs)s) ORDER BY event_id""",
+    "artifacts": """SELECT version_id, artifact_id, state, number, encode(sha256, 'hex') AS sha256
+        FROM stanchion.artifact_version WHERE task_id = ANY (%(tasks)s)""",
+    "operations": """SELECT operation_id, run_id, step_id, kind, key, state, version, sends FROM stanchion.operation
+        WHERE task_id = ANY (%(tasks)s)""",
     "ready": """SELECT y.step_id, y.node FROM stanchion.ready y
         JOIN stanchion.step s ON s.step_id = y.step_id WHERE s.run_id = ANY (%(runs)s)""",
     "timers": "SELECT kind, target_id FROM stanchion.timer WHERE run_id = ANY (%(runs)s)",
@@ -60,6 +64,8 @@ class Facts:
     slots: list[Row]
     releases: list[Row]
     events: list[Row]
+    artifacts: list[Row]
+    operations: list[Row]
     ready: list[Row]
     timers: list[Row]
     outbox: list[Row]
@@ -74,6 +80,8 @@ class Facts:
     attempts_of: dict[UUID, list[Row]] = field(default_factory=dict)
     step_events: dict[UUID, list[Row]] = field(default_factory=dict)
     barrier_events: dict[UUID, list[Row]] = field(default_factory=dict)
+    artifact_events: list[Row] = field(default_factory=list)
+    operation_events: dict[UUID, list[Row]] = field(default_factory=dict)
     feeders: dict[UUID, list[Row]] = field(default_factory=dict)
     """The steps that arrive at a barrier."""
 
@@ -81,7 +89,11 @@ class Facts:
         self.step = {s["step_id"]: s for s in self.steps}
         self.run = {r["run_id"]: r for r in self.runs}
         self.attempts_of = _grouped(self.attempts, lambda a: a["step_id"])
-        self.step_events = _grouped([e for e in self.events if e["step_id"]], lambda e: e["step_id"])
+        self.artifact_events = [e for e in self.events if e["kind"].startswith("Artifact")]
+        of_operations = [e for e in self.events if e["kind"].startswith("Operation")]
+        of_steps = [e for e in self.events if e["step_id"] and not e["kind"].startswith(("Artifact", "Operation"))]
+        self.step_events = _grouped(of_steps, lambda e: e["step_id"])
+        self.operation_events = _grouped(of_operations, lambda e: UUID(e["body"]["operation"]))
         joins = [e for e in self.events if not e["step_id"] and e["kind"].startswith("Barrier")]
         self.barrier_events = _grouped(joins, lambda e: UUID(e["body"]["barrier"]))
         arriving: defaultdict[UUID, list[Row]] = defaultdict(list)

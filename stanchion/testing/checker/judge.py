@@ -10,7 +10,7 @@ import psycopg
 
 from stanchion.testing.history import Execution
 
-from . import ends, joins, leases, lives
+from . import artifacts, effects, ends, joins, leases, lives
 from .facts import read
 from .verdicts import Check, Finding
 
@@ -32,6 +32,12 @@ CHECKS: Final[dict[str, Check]] = {
         joins.held_until_released,
         joins.counts_are_recounts,
         joins.each_child_once,
+        artifacts.versions_lived_legally,
+        artifacts.promoted_by_the_holder,
+        artifacts.numbers_without_holes,
+        effects.operations_by_their_events,
+        effects.doubts_are_known,
+        effects.nothing_in_doubt_at_the_end,
         ends.ready_means_ready,
         ends.waiting_has_an_end,
         ends.open_is_what_is_open,

@@ -14,7 +14,7 @@ from .verdicts import Said
 def a_fence_for_each_lease(facts: Facts) -> Iterator[Said]:
     """The fences of a step are 1, 2, 3 … in the order of its leases, and the row holds the last one."""
     for step in facts.steps:
-        leases = [e["fence"] for e in facts.step_events.get(step["step_id"], []) if e["kind"] == "StepLeased"]
+        leases = [e["fence"] for e in facts.step_events.get(step["step_id"], []) if e["kind"] in legal.GRANTS]
         if leases != list(range(1, len(leases) + 1)):
             yield _of(step), f"its leases have the fences {leases}"
         if step["fence"] != len(leases):
@@ -27,7 +27,7 @@ def nothing_by_an_old_fence(facts: Facts) -> Iterator[Said]:
         current = 0
         for event in facts.step_events.get(step["step_id"], []):
             fence = event["fence"]
-            if event["kind"] == "StepLeased":
+            if event["kind"] in legal.GRANTS:
                 current = max(current, fence or 0)
             elif event["kind"] in legal.FENCED and fence != current:
                 yield _of(step), f"{event['kind']} by fence {fence} when {current} was the current one"
@@ -119,9 +119,8 @@ def _accepted(facts: Facts, step_id: UUID, fence: int) -> bool:
 
 
 def _endings(step: Row, attempts: list[Row], events: list[Row]) -> Iterator[Said]:
-    ended = {
-        e["fence"]: legal.ATTEMPT_ENDS[e["kind"]] for e in events if e["kind"] in legal.ATTEMPT_ENDS and e["fence"]
-    }
+    probes = {e["fence"] for e in events if e["kind"] == "StepProbed"}
+    ended = {e["fence"]: _end(e, probes) for e in events if e["kind"] in legal.ATTEMPT_ENDS and e["fence"]}
     lost = {e["fence"] for e in events if e["kind"] == "StepLost"}  # the loss that was one too many failed the step
     for attempt in attempts:
         fence = attempt["fence"]
@@ -130,6 +129,14 @@ def _endings(step: Row, attempts: list[Row], events: list[Row]) -> Iterator[Said
             yield _of(step), f"attempt of fence {fence} is {attempt['state']}, its events say {wanted}"
         if not attempt["is_open"] and fence not in ended:
             yield _of(step), f"attempt of fence {fence} is {attempt['state']}, and no event says so"
+
+
+def _end(event: Row, probes: set[int]) -> str:
+    """How an attempt ends with an event; one that leaves a doubt behind by who ended it, and whether it was a probe."""
+    if event["kind"] != "StepDoubted":
+        return legal.ATTEMPT_ENDS[event["kind"]]
+    by_others = {"reaper": "lost", "canceller": "superseded"}
+    return by_others.get(event["actor"] or "", "released" if event["fence"] in probes else "failed")
 
 
 def _of(step: Row) -> str:

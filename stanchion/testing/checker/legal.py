@@ -10,7 +10,7 @@ from typing import Final
 TERMINAL_STEPS: Final = frozenset({"succeeded", "failed", "cancelled", "skipped"})
 TERMINAL_RUNS: Final = frozenset({"succeeded", "failed", "cancelled"})
 TERMINAL_TASKS: Final = frozenset({"completed", "failed", "cancelled"})
-HELD: Final = frozenset({"leased", "running"})
+HELD: Final = frozenset({"leased", "running", "reconciling"})
 
 Moves = dict[str, tuple[frozenset[str], str]]
 
@@ -35,7 +35,10 @@ STEP_MOVES: Final[Moves] = {
     "StepLost": (HELD, "ready"),
     "StepFailed": (_from("running", "pending", "ready", "retry_wait"), "failed"),
     "StepReopened": (_from("failed"), "ready"),
-    "StepCancelled": (_from("pending", "ready", "retry_wait", "waiting", "leased", "running"), "cancelled"),
+    "StepDoubted": (HELD, "unknown"),
+    "StepProbed": (_from("unknown"), "reconciling"),
+    "StepSettled": (_from("unknown", "reconciling"), "ready"),
+    "StepCancelled": (_from("pending", "ready", "retry_wait", "waiting", "unknown") | HELD, "cancelled"),
 }
 
 STEP_REMARKS: Final = frozenset({"FanExpanding"})
@@ -61,6 +64,23 @@ ATTEMPT_ENDS: Final = {
     "StepLost": "lost",
     "StepReleased": "released",
     "StepCancelled": "superseded",
+    "StepDoubted": "failed",
+    "StepSettled": "released",
+}
+
+GRANTS: Final = frozenset({"StepLeased", "StepProbed"})
+"""Events that issue a fence."""
+
+IN_DOUBT: Final = frozenset({"dispatched", "unknown"})
+OPERATION_BIRTH: Final = "OperationPrepared"
+OPERATION_MOVES: Final[Moves] = {
+    "OperationPrepared": (_from("dispatched", "unknown", "not_done"), "prepared"),
+    "OperationDispatched": (_from("prepared"), "dispatched"),
+    "OperationConfirmed": (_from("dispatched", "unknown"), "confirmed"),
+    "OperationUnknown": (_from("dispatched", "prepared"), "unknown"),
+    "OperationNotDone": (_from("unknown"), "not_done"),
+    "OperationRefused": (_from("prepared", "dispatched"), "refused"),
+    "OperationCompensated": (_from("confirmed"), "compensated"),
 }
 
 RUN_MOVES: Final[Moves] = {
@@ -89,3 +109,13 @@ BARRIER_MOVES: Final[Moves] = {
     "BarrierFailed": (_from("waiting"), "failed"),
     "BarrierCancelled": (_from("waiting"), "cancelled"),
 }
+
+ARTIFACT_MOVES: Final[Moves] = {
+    "ArtifactBegun": (_from("unborn"), "pending"),
+    "ArtifactAvailable": (_from("pending"), "available"),
+    "ArtifactAbandoned": (_from("pending"), "deleted"),
+    "ArtifactDeleted": (_from("available"), "deleted"),
+    "ArtifactPinned": (_from("available"), ""),
+    "ArtifactUnpinned": (_from("available"), ""),
+}
+"""An empty target: it stays as it is."""

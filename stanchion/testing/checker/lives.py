@@ -59,6 +59,8 @@ def every_event_is_known(facts: Facts) -> Iterator[Said]:
         legal.TASK_BIRTH,
         *legal.BARRIER_MOVES,
         legal.BARRIER_BIRTH,
+        *legal.ARTIFACT_MOVES,
+        *legal.OPERATION_MOVES,
     }
     for event in facts.events:
         if event["kind"] not in known:

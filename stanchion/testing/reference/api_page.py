@@ -15,11 +15,12 @@ from .markdown import code, flow, page, section, table
 from .message_page import kind_of
 
 _INTRO = """
-The task service serves this API, and the same as an OpenAPI document at `/openapi.json`. Send `Authorization: Bearer
-stn_...`; the right that a route needs stands with it ([rights](rights.md)). Errors are RFC 9457 problem details
+The task service serves this API, and the same as an OpenAPI document at `/openapi.json`. Send `Authorization: Bearer`
+with a key (`stn_...`) or the token of a session (`sts_...`); a browser sends its cookie, and the header `X-CSRF-Token`
+with whatever changes something. The right that a route needs stands with it ([rights](rights.md)). Errors are RFC 9457 problem details
 (`application/problem+json`) with `code`, `where`, `why`, `fix` and `request_id` ([errors](errors.md)). A query
-parameter that a route does not have is refused, not ignored. Without a key only `/healthz` and `/readyz` answer, and on
-a loopback address `/metrics`.
+parameter that a route does not have is refused, not ignored. Without a key or a session only `/healthz` and `/readyz`
+answer, on a loopback address `/metrics`, and the ways in that are set up: the dev login and a provider.
 """
 _METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -73,7 +74,7 @@ def _title(operation: Mapping[str, Any]) -> str:
 def _route(method: str, path: str, operation: Mapping[str, Any]) -> str:
     right = operation.get("x-right")
     said = flow(str(operation.get("description") or operation.get("summary") or ""))
-    needs = f"Needs the right {code(right)}." if right else ""
+    needs = f"Needs the right {code(right)}." if right and right != "none" else ""
     parameters = table(
         ("parameter", "in", "type", "required", "what it is"),
         (

@@ -32,6 +32,7 @@ _FAMILIES = {
     "LOAD": "Loading workflows",
     "MSG": "Messages",
     "NET": "Broker and network",
+    "OBJ": "Objects",
     "SIZE": "Sizes",
     "STATE": "State machines",
     "STEP": "Steps",

@@ -8,8 +8,8 @@ from .markdown import code, page, table
 
 _INTRO = """
 A key of the HTTP API belongs to one tenant and has rights. A role is a bundle of them for the moment when the key is
-made: the key stores the rights, so that a changed bundle changes no key. A signing key for Kafka commands has rights of
-the same names.
+made: the key stores the rights, so that a changed bundle changes no key. A person has a role, and the rights that it
+holds at the moment, maybe with `payload.read` beside it. A signing key for Kafka commands has rights of the same names.
 """
 
 

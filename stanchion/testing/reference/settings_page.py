@@ -74,7 +74,7 @@ OTHERS = {
     "STANCHION_TENANT": "the tenant in whose name the command line sends Kafka commands",
     "STANCHION_SIGNING_KEY_ID": "the name of the key that the command line signs Kafka commands with",
     "STANCHION_SIGNING_KEY": "its private half, 32 bytes in base64",
-    "STANCHION_HOME": "the folder of the command line's own files: profiles, the id of the last task",
+    "STANCHION_HOME": "the folder of the command line's own files: profiles, logins, the id of the last task",
     "STANCHION_RUN_DIR": "a folder in which each service with HTTP leaves a file that says where it listens",
     "STANCHION_FAILPOINTS": "what to arm; in the `dev` profile only ([failpoints](failpoints.md))",
     "STANCHION_FAILPOINT_DIR": "where failpoints leave their marks",

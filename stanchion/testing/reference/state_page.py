@@ -22,7 +22,7 @@ Each transition writes the event of its row, in the same transaction, with actor
 with the fence. The event log in PostgreSQL is complete. What is published to Kafka is a part of it:
 [messages](messages.md#events). Beside the transitions, these are recorded:
 """
-_KIND = re.compile(r"'((?:Task|Run|Step|Fan|Barrier)[A-Z][a-z]+(?:[A-Z][a-z]+)?)'")
+_KIND = re.compile(r"'((?:Task|Run|Step|Fan|Barrier|Artifact)[A-Z][a-z]+(?:[A-Z][a-z]+)?)'")
 
 
 def states() -> str:

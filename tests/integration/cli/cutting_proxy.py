@@ -48,6 +48,12 @@ class CuttingProxy:
             with contextlib.suppress(OSError):
                 one.close()
 
+    def cut_all(self) -> None:
+        """End every connection; of a pair one end may follow the other by itself."""
+        for one in list(self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
     def _accept(self) -> None:
         while not self._closing:
             client, _ = self._listener.accept()

@@ -76,8 +76,7 @@ def test_kept_connections_that_the_server_closed_are_not_used(stack: Stack, prox
         connection = kept.transport._free[0]
         kept.list(limit=1)
         assert kept.transport._free == [connection]
-        for one in list(proxy._open):
-            one.shutdown(2)
+        proxy.cut_all()
         before = proxy.requests
         assert kept.list(limit=1) is not None
         assert proxy.requests == before + 1

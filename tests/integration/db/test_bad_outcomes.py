@@ -17,6 +17,7 @@ from services.workers.catalogue import Catalogue
 from services.workers.lease_keeper import LeaseKeeper
 from services.workers.settler import Settler
 from stanchion.authority.leases import Done, Failure, Lease
+from stanchion.authority.ledger import Ledger
 from stanchion.errors import InvariantViolated
 from stanchion.runtime.clock import monotonic
 from stanchion.runtime.hints import Hints
@@ -35,7 +36,12 @@ def refuse(engine: Engine, table: str, operation: str, condition: str, sqlstate:
 def settler(engine: Engine, worker: Worker, *leases: Lease) -> Settler:
     held = {x.step_id: worker.attempt(x) for x in leases}
     return Settler(
-        worker.leases, Catalogue(engine.workflows.values()), Hints(None), held, lambda _granted, _asked_at: None
+        worker.leases,
+        Ledger(worker.leases.database, worker.leases.worker_id),
+        Catalogue(engine.workflows.values()),
+        Hints(None),
+        held,
+        lambda _granted, _asked_at: None,
     )
 
 

@@ -219,7 +219,11 @@ def test_pools_of_processes(engine: Engine, worker: Crew) -> None:
 
 def test_a_worker_that_is_killed(eventually: Any) -> None:
     """Neither the process of a step nor what that has started outlives it."""
-    code = "import time; from services.workers.processes import _Child; c = _Child(['kit.isolated_flows:branching'], 'postgresql://nowhere'); print(c.process.pid, flush=True); time.sleep(60)"
+    code = (
+        "import time, uuid; from services.workers.child import ChildSettings; from services.workers.processes import _Child;"
+        " c = _Child(ChildSettings(['kit.isolated_flows:branching'], 'postgresql://nowhere', None, uuid.uuid4()));"
+        " print(c.process.pid, flush=True); time.sleep(60)"
+    )
     paths = os.pathsep.join(sys.path)
     with subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}

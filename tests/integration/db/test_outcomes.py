@@ -6,6 +6,7 @@ from typing import Any
 
 from kit.engine import Engine
 
+from stanchion.authority.objects import Objects
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.submission import Answer
 from stanchion.authority.workflows import Workflows
@@ -14,7 +15,8 @@ from stanchion.workflow import Again, Ctx, Results, Workflow
 
 def result_of(engine: Engine, task: Answer) -> Any:
     assert engine.task(task) == ("completed", "succeeded")
-    return Outcomes(engine.service, Workflows(engine.service)).result_of(engine.tenant, task.task_id)["result"]
+    outcomes = Outcomes(engine.service, Workflows(engine.service), Objects(None))
+    return outcomes.result_of(engine.tenant, task.task_id)["result"]
 
 
 def test_a_further_round_of_one_branch_stays_in_its_place(engine: Engine) -> None:

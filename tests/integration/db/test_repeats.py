@@ -14,6 +14,7 @@ from services.task_service.handlers import Handlers
 from stanchion import Ctx, Workflow
 from stanchion.authority.intake import Asked, Intake, Repetition
 from stanchion.authority.keys import Principal
+from stanchion.authority.operations import Operations
 from stanchion.authority.queries import Queries
 from stanchion.authority.rows import missing
 from stanchion.authority.submission import Answer, Request, Submission
@@ -129,6 +130,7 @@ class TestSubmitAgain:
             Submission(engine.service, known),
             Tasks(engine.service, known),
             Queries(engine.service),
+            Operations(engine.service),
             Hints(None),
         )
 

@@ -108,7 +108,7 @@ class TestCancel:
         """The second cancel tells the state and writes nothing."""
         task = engine.submit(single("twice"))
         assert engine.cancel(task) == engine.cancel(task) == "cancelling"
-        assert engine.all("SELECT count(*) FROM stanchion.audit") == [1]
+        assert engine.all("SELECT count(*) FROM stanchion.audit WHERE action <> 'task.submit'") == [1]
         engine.sweep()
         assert engine.cancel(task) == "cancelled"
 

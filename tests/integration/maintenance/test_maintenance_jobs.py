@@ -271,7 +271,7 @@ class TestRequests:
         with pytest.raises(NotFound):
             asked.redrive(UUID(int=7), "r-1")
         assert [d for d in hand.maintenance.due({}) if d.tenant_id == tenant] == [Due("redrive", "r-1", tenant, 0, 0)]
-        found = admin.execute("SELECT actor, action, target FROM stanchion.audit").fetchall()
+        found = admin.execute("SELECT actor, action, target FROM stanchion.audit WHERE lane = 0").fetchall()
         assert found == [("key:ops", "maintenance.redrive", "r-1")]
 
     @pytest.mark.parametrize("rate", [0, -1, 1_001])

@@ -24,6 +24,7 @@ from orchestrator_page_kit import (
 )
 
 from stanchion.authority.keys import Keys
+from stanchion.authority.people import Identity, People
 from stanchion.contracts import ids
 from stanchion.db.engine import Database
 
@@ -66,6 +67,32 @@ class TestKeys:
         """401, whatever is wrong with it."""
         response = closed.get("/", headers={"authorization": header.encode("latin-1")})
         assert response.status_code == 401
+
+    def test_texts_of_errors_need_payload_read(
+        self, closed: httpx2.Client, service: Database, tenants: dict[str, UUID], engine: Engine
+    ) -> None:
+        """They may quote what a step was given; the page of the same moment shows them to whoever has the right."""
+        task, worker = fanned(engine, 2)
+        steps = steps_of(engine, task)
+        fail(worker, lease(worker, steps)[0], "canary-4711")
+        reads = bearer(service, tenants["dev"], "task.read")
+        sees = bearer(service, tenants["dev"], "task.read", "payload.read")
+        for path in (f"/tasks/{tsk(task)}", f"/tasks/{tsk(task)}/live", f"/steps/{ids.public(ids.STEP, steps[0])}"):
+            assert "canary-4711" in closed.get(path, headers=sees).text, path
+            shown = closed.get(path, headers=reads)
+            assert shown.status_code == 200
+            assert "canary-4711" not in shown.text, path
+
+    def test_a_session_of_the_command_line_opens_what_a_key_does(
+        self, closed: httpx2.Client, service: Database, tenants: dict[str, UUID]
+    ) -> None:
+        """Until it is revoked."""
+        people, who = People(service), Identity("ana", "ana", "viewer")
+        opened = people.sign_in(tenants["dev"], who, "cli", seconds=60, idle_seconds=60, by="test")
+        header = {"authorization": f"Bearer {opened.token}"}
+        assert closed.get("/", headers=header).status_code == 200
+        people.end_session(tenants["dev"], opened.session_id, of=None, actor="test")
+        assert closed.get("/", headers=header).status_code == 401
 
     def test_a_key_shows_its_own_tenant(
         self, closed: httpx2.Client, service: Database, tenants: dict[str, UUID], engine: Engine

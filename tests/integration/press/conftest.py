@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from press_kit import PATIENCE, Press, fresh
+from kit.press import PATIENCE, Press, fresh
 
 
 @pytest.fixture(scope="module")

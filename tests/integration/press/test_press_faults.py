@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from press_kit import NO_ANSWER, RECEIPT, Press, at_once, code_of, fresh, moment
+from kit.press import NO_ANSWER, RECEIPT, Press, at_once, code_of, fresh, moment
 
 
 def test_drop_reply_does_the_work_and_answers_nothing(press: Press, channel: str, key: str) -> None:

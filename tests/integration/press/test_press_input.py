@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from press_kit import Press, code_of, payload
+from kit.press import Press, code_of, payload
 
 BAD_FIELDS: list[tuple[str, Any]] = [
     ("channel", "No Such"),

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from press_kit import CHECKOUT, NO_ANSWER, PATIENCE, Press, fresh
+from kit.press import CHECKOUT, NO_ANSWER, PATIENCE, Press, fresh
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from press_kit import RECEIPT, Press, at_once, code_of, fresh, moment, payload
+from kit.press import RECEIPT, Press, at_once, code_of, fresh, moment, payload
 
 
 def test_a_publication_has_a_receipt(press: Press, channel: str, key: str) -> None:

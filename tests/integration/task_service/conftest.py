@@ -69,7 +69,7 @@ def hand(admin_url: str, database: Database) -> Iterator[Hand]:
 
 
 @pytest.fixture(scope="module")
-def settings(admin_url: str, endpoints: Endpoints) -> TaskServiceSettings:
+def settings(admin_url: str, endpoints: Endpoints, tmp_path_factory: pytest.TempPathFactory) -> TaskServiceSettings:
     """Settings of the dev profile over the module's database."""
     return TaskServiceSettings(
         database_url=login_url(admin_url, grants.TASK_SERVICE),
@@ -79,6 +79,9 @@ def settings(admin_url: str, endpoints: Endpoints) -> TaskServiceSettings:
         http_port=0,
         key_cache_seconds=0,
         kafka_tenants=("acme", "beta"),
+        objects_url=(tmp_path_factory.mktemp("store") / "objects").as_uri(),
+        upload_bytes=10 * 1024 * 1024,
+        transfers=4,
     )
 
 

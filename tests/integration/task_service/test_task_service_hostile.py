@@ -159,7 +159,7 @@ def test_answers_are_what_the_document_says(api: Api, hand: Hand, routes: list[t
     checked_routes = 0
     for method, path, operation in routes:
         names = re.findall(r"\{(\w+)\}", path)
-        if method != "GET" or not set(names) <= set(known) or path.endswith("/events"):
+        if method != "GET" or not set(names) <= set(known) or path.endswith("/events") or "/oidc" in path:
             continue
         where = re.sub(r"\{(\w+)\}", lambda match: known[match[1]], path)
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]

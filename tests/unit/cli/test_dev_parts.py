@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -190,3 +191,19 @@ def test_the_notes_of_a_stack_open_for_their_owner_only(tmp_path: Path) -> None:
     assert notes.last_port() is None
     (tmp_path / "last-port").write_text(json.dumps(7001))
     assert notes.last_port() == 7001
+
+
+def test_the_notes_are_written_by_many_at_once(tmp_path: Path) -> None:
+    """Whoever starts, ends or supervises a service writes them, in a thread of its own; nothing comes behind the end."""
+    from stanchion.cli.stack import Stack
+
+    stack = Stack(tmp_path, endpoints=ENDPOINTS)
+    stack._owner = os.getpid()
+    with ThreadPoolExecutor(8) as pool:
+        for told in [pool.submit(stack.publish) for _ in range(400)]:
+            told.result()
+    assert json.loads((tmp_path / "endpoints.json").read_text())["pid"] == os.getpid()
+    stack._workspace.closing.set()
+    stack._notes.remove_endpoints()
+    stack.publish()
+    assert list(tmp_path.glob("endpoints*")) == []

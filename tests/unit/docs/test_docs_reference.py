@@ -86,7 +86,9 @@ def test_every_event_is_listed() -> None:
         kind
         for path in sources(".sql")
         if path.parent.name == "functions"
-        for kind in re.findall(r"'((?:Task|Run|Step|Fan|Barrier)[A-Z][A-Za-z]+)'", path.read_text(encoding="utf-8"))
+        for kind in re.findall(
+            r"'((?:Task|Run|Step|Fan|Barrier|Artifact)[A-Z][A-Za-z]+)'", path.read_text(encoding="utf-8")
+        )
     }
     assert len(kinds) > 20
     assert not {kind for kind in kinds - REPLIES.keys() if kind not in page}

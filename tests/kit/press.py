@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import httpx2
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 PATIENCE = 30.0
 """Seconds that anything may take before it counts as never."""
 RECEIPT = {"id", "url", "channel", "title", "key", "payload_hash", "at"}

@@ -1,0 +1,43 @@
+-- purpose: the last look before a request leaves, and its record: committed first, sent then
+-- transition: operation prepared -> dispatched, or unknown
+-- fenced by: the step's own fence; the run must still want it
+-- locks: the step, the operation, then the run (shared: a cancel comes before or after, never between)
+CREATE FUNCTION op_dispatch(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid) RETURNS TABLE (outcome text, sends int, deadline timestamptz) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_now timestamptz;
+  s step;
+  o operation;
+  v_run text;
+  v_skew interval := '2 s';  -- how far the clock of the other side may be behind
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_dispatch');
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'stale', 0, NULL::timestamptz;
+    RETURN;
+  END IF;
+  SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
+  IF o.state IS DISTINCT FROM 'prepared' THEN
+    RETURN QUERY SELECT 'busy', 0, NULL::timestamptz;
+    RETURN;
+  END IF;
+  SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
+  IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
+    RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz;
+    RETURN;
+  END IF;
+  v_now := clock();
+  IF o.sends > 0 AND o.settled_by IS NULL AND coalesce(o.key_until < v_now, true) AND NOT coalesce(o.lands_until < v_now, false) THEN
+    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = s.fence, fence = s.fence, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+    PERFORM note_operation(o, 'OperationUnknown', p_fence, NULL, jsonb_build_object('why', 'the key it was sent with is no longer kept'));
+    RETURN QUERY SELECT 'key_over', o.sends::int, NULL::timestamptz;
+    RETURN;
+  END IF;
+  UPDATE operation x SET state = 'dispatched', version = x.version + 1, proof = s.fence, fence = s.fence, sends = x.sends + 1, dispatched_at = v_now, updated_at = v_now, error = NULL, settled_by = NULL,
+    key_until = CASE WHEN x.sends = 0 THEN v_now + x.keeps_key_ms * interval '1 ms' ELSE x.key_until END, lands_until = v_now + x.lands_within_ms * interval '1 ms' + v_skew, unknown_since = NULL
+  WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+  UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+  PERFORM note_operation(o, 'OperationDispatched', p_fence, NULL, jsonb_build_object('sends', o.sends));
+  RETURN QUERY SELECT 'dispatched', o.sends::int, o.lands_until - v_skew;
+END $$;
