@@ -15,6 +15,7 @@ from stanchion.errors import Rejected, StanchionError
 from stanchion.sdk.artifacts import ArtifactDoor
 from stanchion.sdk.reading import GIVEN, Ask, arguments_of, blob, own_input
 from stanchion.workflow import planner
+from stanchion.workflow.anatomy import between
 from stanchion.workflow.codec import Encoded, EncodedAgain, EncodedGo, EncodedRetry, EncodedSpawn, EncodedValue
 from stanchion.workflow.graph import Graph, Node
 
@@ -144,7 +145,7 @@ class Executor:
             }
             return Failure(lease, error, True, 0)
         graph: Graph = self.graphs(lease.workflow, lease.workflow_version)
-        names = planner.between(graph, target, node.name)
+        names = between(graph, target, node.name)
         outside = sorted(
             {p for n in names for p in graph.node(n).after}
             | {graph.node(p).scope[-1] for n in names for p in graph.node(n).after if graph.node(p).scope}

@@ -6,7 +6,7 @@ kept with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -155,3 +155,34 @@ def outer_names(graph: Graph, scope: Scope) -> tuple[str, ...]:
             }
         )
     )
+
+
+@once
+def between(graph: Graph, target: str, current: str) -> tuple[str, ...]:
+    """The steps of a further round: all on a way from `target` to `current`, both included, in their scope. A step that
+    chooses leads to what it may choose."""
+    depth = len(graph.node(current).scope)
+    before = {
+        node.name: [graph.node(p).scope[-1] if len(graph.node(p).scope) > depth else p for p in node.after]
+        + list(choosers_of(graph, node.name))
+        for node in graph.nodes
+    }
+    ahead: dict[str, list[str]] = {node.name: [] for node in graph.nodes}
+    for name, places in before.items():
+        for place in places:
+            ahead[place].append(name)
+    leads = _reached(target, ahead)
+    on_the_way = {name: [] if name == target else [p for p in places if p in leads] for name, places in before.items()}
+    reached = _reached(current, on_the_way)
+    return tuple(n.name for n in graph.nodes if n.name in reached)
+
+
+def _reached(start: str, edges: Mapping[str, Sequence[str]]) -> set[str]:
+    found = {start}
+    todo = [start]
+    while todo:  # not by recursion: a chain may be longer than Python's stack
+        for name in edges[todo.pop()]:
+            if name not in found:
+                found.add(name)
+                todo.append(name)
+    return found

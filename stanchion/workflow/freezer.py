@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stanchion.workflow.anatomy import between
 from stanchion.workflow.carrier import carrier
 from stanchion.workflow.codec import StepCodec
 from stanchion.workflow.faults import refusal
@@ -55,6 +56,7 @@ def freeze(workflow: Workflow) -> Frozen:
         operations=tuple(_operation(one) for one in workflow.operations.values()),
         compensate=workflow.compensate,
     )
+    _check_rounds(graph, links)
     codecs = {
         step.name: StepCodec(step, fillings[step.name], result_of(step, links)) for step in workflow.steps.values()
     }
@@ -114,6 +116,25 @@ def _check_again(links: Links, scopes: dict[str, Scope]) -> None:
                     why=f"{_scope_text(target, scopes)}; {_scope_text(step, scopes)}",
                     fix="go back to a step of the same branch, or decide after the join",
                 )
+
+
+def _check_rounds(graph: Graph, links: Links) -> None:
+    """A further round has a new row of each step on the way; a choice on it must not lead out of the round, to a row of
+    the round before."""
+    for step in links.steps.values():
+        for target in links.again[step.name]:
+            again = between(graph, target.name, step.name)
+            for name in again:
+                out = next((one for one in graph.node(name).next if one not in again), None)
+                if out is not None and name != step.name:
+                    raise refusal(
+                        "E-WIRE-08",
+                        f"{step.name} names {target.name} in again=, and on the way {name} may choose {out}, "
+                        f"from which no way leads to {step.name}",
+                        step.where,
+                        why=f"a further round would choose a step of the round before: {out} is not run again",
+                        fix=f"let {out} lead to {step.name}, go back to a step after {name}, or let {step.name} choose",
+                    )
 
 
 def _scope_text(step: AnyStep, scopes: dict[str, Scope]) -> str:

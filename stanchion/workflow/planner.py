@@ -16,7 +16,7 @@ from uuid import UUID
 from stanchion.contracts import limits
 from stanchion.contracts.ids import new_id
 
-from .anatomy import ends_of, fans_inside, holds, inside, is_uncollected, joins_of
+from .anatomy import between, ends_of, fans_inside, holds, inside, is_uncollected, joins_of
 from .blueprint import Unit, blueprint, milliseconds, row_of
 from .graph import Graph, JoinSpec, Node
 
@@ -256,29 +256,6 @@ def plan_branch(
     """The rows of one branch that has several steps."""
     place = Place(fan.place.tenant_id, fan.place.run_id, fan.fan_id, idx, fan.place.round, fan.place.priority)
     return plan_scope(graph, fan.opener.scope, place, known=known, gathers=gather_ids, inputs={fan.opener.name: item})
-
-
-def between(graph: Graph, target: str, current: str) -> list[str]:
-    """The steps of a further round: all on a way from `target` to `current`, both included, in their scope."""
-    scope = graph.node(current).scope
-
-    def row_before(name: str) -> list[str]:
-        return [graph.node(p).scope[-1] if len(graph.node(p).scope) > len(scope) else p for p in graph.node(name).after]
-
-    leads = {target}
-    for node in graph.nodes:  # a step is defined after all that it comes after
-        if any(name in leads for name in row_before(node.name)):
-            leads.add(node.name)
-    reached: set[str] = set()
-    todo = [current]
-    while todo:
-        name = todo.pop()
-        if name in reached or name not in leads:
-            continue
-        reached.add(name)
-        if name != target:
-            todo += row_before(name)
-    return [n.name for n in graph.nodes if n.name in reached]
 
 
 def plan_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from kit.engine import Engine
 from kit.flows import result
 
@@ -254,3 +255,85 @@ def test_what_is_planned_later_has_the_priority_of_its_task(engine: Engine) -> N
     worker = engine.worker()
     worker.work()
     assert engine.all("SELECT DISTINCT priority FROM stanchion.step WHERE node = 'draft'") == [50]
+
+
+@pytest.mark.parametrize("second", ["go", "value"])
+def test_again_over_a_choice(engine: Engine, second: str) -> None:
+    """A further round chooses anew: what it chooses runs once more, and what it does not choose is skipped in it."""
+    wf = Workflow("over_choice")
+    rounds: list[tuple[object, object]] = []
+
+    @wf.step(next="extra")
+    def review(ctx: Ctx, n: int) -> int | Go:
+        return Go(extra, n=n) if n == 1 or second == "go" else n
+
+    @wf.step(on_demand=True)
+    def extra(ctx: Ctx, n: int) -> int:
+        return n * 10
+
+    @wf.step(after=(extra, review), again="review")
+    def merge(ctx: Ctx, a: int | None, b: int | None) -> int | Again:
+        rounds.append((a, b))
+        return Again(review, n=2) if len(rounds) == 1 else a or 0
+
+    task = engine.submit(wf, input={"n": 1})
+    engine.worker().work()
+    assert rounds == [(10, None), (20, None) if second == "go" else (None, 2)]
+    assert engine.task(task) == ("completed", "succeeded")
+
+
+def test_again_with_a_choice_beside_the_way(engine: Engine) -> None:
+    """A way leads over a choice too: from the draft to the merge by what was chosen after it."""
+    wf = Workflow("beside")
+    rounds: list[tuple[object, object]] = []
+
+    @wf.step()
+    def draft(ctx: Ctx, n: int) -> int:
+        return n
+
+    @wf.step(after=draft, next="extra")
+    def choose(ctx: Ctx, n: int) -> int | Go:
+        return Go(extra, n=n)
+
+    @wf.step(on_demand=True)
+    def extra(ctx: Ctx, n: int) -> int:
+        return n * 10
+
+    @wf.step(after=(extra, draft), again="draft")
+    def merge(ctx: Ctx, a: int | None, b: int) -> int | Again:
+        rounds.append((a, b))
+        return Again(draft, n=2) if len(rounds) == 1 else a or 0
+
+    task = engine.submit(wf, input={"n": 1})
+    engine.worker().work()
+    assert rounds == [(10, 1), (20, 2)]
+    assert engine.task(task) == ("completed", "succeeded")
+
+
+def test_a_loop_that_ends_by_a_choice(engine: Engine) -> None:
+    """The last round's step chooses for the first one, whose place it took."""
+    wf = Workflow("loop")
+    seen: list[str] = []
+
+    @wf.step()
+    def draft(ctx: Ctx, n: int) -> int:
+        return n
+
+    @wf.step(after=draft, again="draft", next=("publish", "drop"))
+    def judge(ctx: Ctx, n: int) -> int | Again | Go:
+        return Again(draft, n=n + 1) if n < 3 else Go(publish, n=n)
+
+    @wf.step(on_demand=True)
+    def publish(ctx: Ctx, n: int) -> int:
+        seen.append(f"published {n}")
+        return n
+
+    @wf.step(on_demand=True)
+    def drop(ctx: Ctx) -> int:
+        seen.append("dropped")
+        return 0
+
+    task = engine.submit(wf, input={"n": 1})
+    engine.worker().work()
+    assert seen == ["published 3"]
+    assert engine.task(task) == ("completed", "succeeded")

@@ -241,6 +241,21 @@ def again_out_of_the_branch(wf: Workflow) -> None:
     def rank(ctx: Ctx, page: Page) -> int | Again: ...
 
 
+@refused("E-WIRE-08", "merge names review in again=, and on the way review may choose publish")
+def again_over_a_choice_that_leads_away(wf: Workflow) -> None:
+    @wf.step(next=("polish", "publish"))
+    def review(ctx: Ctx, draft: str) -> str | Go: ...
+
+    @wf.step(on_demand=True)
+    def polish(ctx: Ctx, text: str) -> str: ...
+
+    @wf.step(on_demand=True)
+    def publish(ctx: Ctx, text: str) -> str: ...
+
+    @wf.step(after=(polish, review), again="review")
+    def merge(ctx: Ctx, a: str | None, b: str | None) -> str | Again: ...
+
+
 @refused("E-WIRE-08", "Again('plan') does not name a step")
 def again_by_name(wf: Workflow) -> None:
     Again("plan")
