@@ -320,16 +320,18 @@ class OrchestratorLane(Lane):
     def _damage(self, shot: Shot) -> None:
         """A run whose retries the database refuses: its timers are set aside, again and again."""
         if self.damaged is None:
-            self.damaged = self.world.submit("fault_upkeep")
-            self.expect(shot, self.damaged, "completed", "winner", 1)
             self.world.sql(
                 "CREATE OR REPLACE FUNCTION stanchion.test_damaged() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
                 " RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'damaged by the test'; END $$"
             )
+            # before the run is there: its first retry may be due at any moment
             self.world.sql(
-                "CREATE TRIGGER damaged BEFORE UPDATE ON stanchion.step FOR EACH ROW WHEN"
-                f" (OLD.state = 'retry_wait' AND OLD.run_id = '{self.damaged.run_id}') EXECUTE FUNCTION stanchion.test_damaged()"
+                "DO $$ BEGIN EXECUTE format('CREATE TRIGGER damaged BEFORE UPDATE ON stanchion.step FOR EACH ROW WHEN"
+                " (OLD.state = ''retry_wait'' AND OLD.workflow = ''fault_upkeep'' AND OLD.created_at >= %%L)"
+                " EXECUTE FUNCTION stanchion.test_damaged()', stanchion.clock()); END $$"
             )
+            self.damaged = self.world.submit("fault_upkeep")
+            self.expect(shot, self.damaged, "completed", "winner", 1)
         self.world.sql("DELETE FROM stanchion.set_aside")
 
     def _offer(self, shot: Shot) -> None:
