@@ -1,8 +1,9 @@
 """Where the API, the database and the broker are, and which key to show: each value with the place it came from.
 
 Flag, then environment, then `stanchion.toml` from the working directory upward, then the profile file of the user, then
-a development stack (`.stanchion/dev/endpoints.json`) from the working directory upward. The stack's key is shown to the
-stack only: it is of no use, and nobody's business, elsewhere.
+a development stack (`.stanchion/dev/endpoints.json`) from the working directory upward; a profile that is asked for by
+its name goes before the project's file. A key that stands beside an address, in a profile or a stack, is shown at that
+address only: a file in some working directory must not be able to have it sent elsewhere.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ class Connections:
     def api_key(self) -> str | None:
         """The key for `api_url`, or the token of a login there.
 
-        A login goes before what stands in files, not before a flag or the environment. The stack's own key is shown
-        only when the stack is what answers there.
+        A login goes before what stands in files, not before a flag or the environment. A key that stands beside an
+        address is shown only there.
         """
         found = self.find("api_key")
         asked_for = found is not None and found.origin.startswith(("flag", "environment"))
@@ -94,10 +95,10 @@ class Connections:
             and (token := token_for(profile_folder(self._environ), self.value("api_url") or "")) is not None
         ):
             return token
-        if found is None or not found.origin.startswith("stack "):
+        if found is None or asked_for:
             return found.value if found else None
-        stack = dict(self._read())[found.origin]
-        return found.value if stack.get("api_url") == self.value("api_url") else None
+        beside = dict(self._read())[found.origin].get("api_url")
+        return found.value if beside is None or beside == self.value("api_url") else None
 
     def all(self) -> dict[str, Found]:
         """Every setting that has a value."""
@@ -114,17 +115,24 @@ class Connections:
         for name, variable in VARIABLES.items():
             if value := self._environ.get(variable):
                 yield f"environment {variable}", {name: value}
-        for folder in (self._start, *self._start.parents):
-            if (path := folder / PROJECT_FILE).is_file():
-                yield f"file {path}", _settings(path, _toml(path), None)
-                break
-        path = profile_folder(self._environ) / PROFILE_FILE
-        if path.is_file() or self._session.profile:
-            yield f"profile {path}", _settings(path, _toml(path), self._session.profile)
+        files = [self._project(), self._profile()]
+        for source in reversed(files) if self._session.profile else files:
+            yield from source
         for folder in (self._start, *self._start.parents):
             if stack := read_stack(folder / STACK_FOLDER):
                 yield f"stack {folder / STACK_FOLDER}", stack
                 break
+
+    def _project(self) -> Iterator[tuple[str, dict[str, str]]]:
+        for folder in (self._start, *self._start.parents):
+            if (path := folder / PROJECT_FILE).is_file():
+                yield f"file {path}", _settings(path, _toml(path), None)
+                return
+
+    def _profile(self) -> Iterator[tuple[str, dict[str, str]]]:
+        path = profile_folder(self._environ) / PROFILE_FILE
+        if path.is_file() or self._session.profile:
+            yield f"profile {path}", _settings(path, _toml(path), self._session.profile)
 
 
 def profile_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -180,8 +188,12 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _settings(path: Path, document: dict[str, Any], profile: str | None) -> dict[str, str]:
     table = document
+    profiles = document.get("profiles", {})
+    if not isinstance(profiles, dict):
+        raise Unprocessable(
+            "E-CONF-01", "profiles is no table", where=str(path), fix="[profiles.NAME] above its settings"
+        )
     if profile is not None:
-        profiles = document.get("profiles", {})
         if profile not in profiles:
             raise Unprocessable(
                 "E-CONF-01",
@@ -190,6 +202,8 @@ def _settings(path: Path, document: dict[str, Any], profile: str | None) -> dict
                 fix=f"one of {', '.join(sorted(profiles))}" if profiles else f"add [profiles.{profile}] to it",
             )
         table = profiles[profile]
+        if not isinstance(table, dict):
+            raise Unprocessable("E-CONF-01", f"profile {profile[:60]!a} is no table", where=str(path))
     for name in table:
         if name not in VARIABLES and not (profile is None and name == "profiles"):
             raise Unprocessable(
@@ -198,4 +212,6 @@ def _settings(path: Path, document: dict[str, Any], profile: str | None) -> dict
                 where=str(path),
                 fix=f"one of {', '.join(VARIABLES)}",
             )
-    return {name: value for name, value in table.items() if name in VARIABLES and isinstance(value, str)}
+        if name in VARIABLES and not isinstance(table[name], str):
+            raise Unprocessable("E-CONF-01", f"{name} is no text", where=str(path), fix=f'{name} = "..."')
+    return {name: value for name, value in table.items() if name in VARIABLES}

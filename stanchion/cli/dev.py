@@ -75,6 +75,7 @@ class _Ending:
 
     def __init__(self, stack: Stack) -> None:
         self.begun = threading.Event()
+        self._signalled = False
         self._stack = stack
 
     def install(self) -> None:
@@ -82,10 +83,11 @@ class _Ending:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        if self.begun.is_set():
+        # It runs between two bytecodes of the main thread, which may be inside `begun.wait`, with its lock: no Event here.
+        if self._signalled or self.begun.is_set():
             self._stack.hurry()
             return
-        self.begun.set()
+        self._signalled = True
         raise KeyboardInterrupt
 
 

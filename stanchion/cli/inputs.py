@@ -64,6 +64,8 @@ def _json(text: str, where: str) -> Any:
 
     try:
         return payload.parse(text.encode())
+    except UnicodeEncodeError:
+        raise Unprocessable("E-CLI-01", f"{where} is no UTF-8", fix="write it in UTF-8") from None
     except Unprocessable as error:
         hint = f"{where}={text} for a text" if len(text) <= 40 and where.isidentifier() else None
         raise Unprocessable(error.code, error.what, where=f"{where} {error.where or ''}".strip(), fix=hint) from None

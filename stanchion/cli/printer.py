@@ -198,7 +198,7 @@ def _dumps(data: Mapping[str, Any], indent: int | None = None) -> str:
 def _formatted(template: str, data: Row) -> str:
     try:
         return template.replace("\\n", "\n").replace("\\t", "\t").format_map(_Missing(data))
-    except (ValueError, AttributeError, IndexError, KeyError) as error:
+    except (ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
         raise Unprocessable(
             "E-CLI-01", f"--format can't be used: {error}", fix="e.g. --format '{id} {state}'"
         ) from None

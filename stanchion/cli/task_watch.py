@@ -38,7 +38,7 @@ def watch(session: Session, task: str, timeout: float | None) -> int:
     task_id = api.task_id(task)
     try:
         if session.jsonl:
-            return _events(api, task_id)
+            return _events(api, task_id, timeout)
         seen = Follower(api, stop_for_people=False).follow([task_id], timeout)[task_id]
     except KeyboardInterrupt:
         say(session, f"detached: {task_id} goes on; stanchion task watch {task_id}")
@@ -70,9 +70,9 @@ def wait(session: Session, tasks: tuple[str, ...], timeout: float | None) -> int
     return report(api, [seen[task_id] for task_id in wanted])
 
 
-def _events(api: Api, task_id: str) -> int:
+def _events(api: Api, task_id: str, timeout: float | None) -> int:
     printer = Printer(api.session)
-    for event in api.client.events(task_id):
+    for event in api.client.events(task_id, timeout=timeout):
         printer.event({"id": event.id, "type": event.type, "data": event.data}, f"{event.type} {event.data}")
     task = api.client.read(f"/v1/tasks/{task_id}")
     printer.event({"type": "end", "data": summary(task)}, "")

@@ -65,14 +65,17 @@ class Pool:
             raise pool_is_empty()
         try:
             with self._lock:
-                found = self._idle.pop() if self._idle else None
-            connection = found or psycopg.connect(self._url, autocommit=True, **self._options)
+                if self._idle:
+                    found = self._idle.pop()
+                    self._taken.add(found)
+                    return found
+            made: Driver = psycopg.connect(self._url, autocommit=True, **self._options)
         except BaseException:
             self._room.release()
             raise
         with self._lock:
-            self._taken.add(connection)
-        return connection
+            self._taken.add(made)
+        return made
 
     def give(self, connection: Driver) -> None:
         """Back from a caller: kept if it is usable and there is room."""

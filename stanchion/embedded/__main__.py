@@ -7,7 +7,7 @@ import json
 import logging
 import signal
 import sys
-import threading
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -23,12 +23,13 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
     if options.clean:
         return _clean(options.root)
-    stop = threading.Event()
+    stopping = False  # no Event: the handler may run inside its `wait`, which holds its lock
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
+        nonlocal stopping
+        if stopping:
             return  # the second Ctrl-C of an impatient person must not break the ordered stop
-        stop.set()
+        stopping = True
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -40,17 +41,16 @@ def main() -> int:
         endpoints = servers.start()
         sys.stdout.write(json.dumps(endpoints.as_dict()) + "\n")
         sys.stdout.flush()
-        while not stop.wait(1.0):  # not for ever: a signal on the way into the wait is heard when it ends
-            pass
+        while True:
+            time.sleep(1.0)  # not for ever: a signal on the way into the wait is heard when it ends
     except KeyboardInterrupt:
         return 0
     except EmbeddedError as error:
         sys.stderr.write(f"{error}\n")
         return _FAILED
     finally:
-        stop.set()
+        stopping = True
         servers.stop()
-    return 0
 
 
 def _clean(root: Path) -> int:

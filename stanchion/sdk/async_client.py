@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from stanchion.runtime.clock import Deadline
 from stanchion.sdk.client import Client, Pace, failure_of, waited_too_long
+from stanchion.sdk.event_reader import IDLE_SECONDS, read_events
 from stanchion.sdk.models import Event, Page, Receipt, TaskInfo
 
 if TYPE_CHECKING:
@@ -124,12 +125,21 @@ class AsyncClient:
 
     async def events(self, task_id: str, *, after: str | None = None, follow: bool = True) -> AsyncIterator[Event]:
         """What happens to a task, in order; see `Client.events`. Holds one thread until it is closed or has ended."""
-        stream = self.sync.events(task_id, after=after, follow=follow)
+        wanted = True
+        stream = read_events(
+            self.sync.transport,
+            task_id,
+            after=after,
+            follow=follow,
+            ended=lambda: self.sync.get(task_id).ended,
+            left=lambda: IDLE_SECONDS if wanted else 0.0,
+        )
         try:
             while (event := await self._run(_next, stream)) is not _END:
                 yield event
         finally:
-            with suppress(ValueError):  # a thread is still inside: it ends with the connection's silence
+            wanted = False
+            with suppress(ValueError):  # a thread is still inside: it ends with the next line that the server sends
                 stream.close()  # type: ignore[attr-defined]  # it is a generator
 
     async def cancel(self, task_id: str, *, reason: str = "") -> Mapping[str, Any]:

@@ -126,12 +126,27 @@ class Client:
             raise failure_of(TaskInfo.read(outcome))
         return outcome.get("result")
 
-    def events(self, task_id: str, *, after: str | None = None, follow: bool = True) -> Iterator[Event]:
+    def events(
+        self, task_id: str, *, after: str | None = None, follow: bool = True, timeout: float | None = None
+    ) -> Iterator[Event]:
         """What happened to a task, in order, from the event after `after` on; with `follow` until it has ended.
 
-        A broken connection is opened again where it broke. Raises Unavailable when that fails for `timeout` seconds.
+        A broken connection is opened again where it broke. Raises Unavailable when that fails for the client's timeout,
+        and WaitTimeout E-WAIT-01 when the task has not ended after `timeout` seconds (None: never).
         """
-        return read_events(self.transport, task_id, after=after, follow=follow, ended=lambda: self.get(task_id).ended)
+
+        def ended() -> bool:
+            return self.get(task_id).ended
+
+        if timeout is None:
+            yield from read_events(self.transport, task_id, after=after, follow=follow, ended=ended)
+            return
+        until = Deadline(timeout)
+        yield from read_events(
+            self.transport, task_id, after=after, follow=follow, ended=ended, left=lambda: until.left
+        )
+        if follow and until.passed and not (info := self.get(task_id)).ended:
+            raise waited_too_long(info, timeout)
 
     def wait(self, task_id: str, timeout: float | None = None) -> TaskInfo:
         """Wait until a task has ended; raises WaitTimeout E-WAIT-01 after `timeout` seconds (None: never)."""
@@ -200,7 +215,7 @@ class Client:
         repeatable: bool = False,
     ) -> Mapping[str, Any]:
         """Any act of the API, with its answer (an empty one as an empty object)."""
-        given = {name: value for name, value in body.items() if value not in ("", None)}
+        given = {name: value for name, value in body.items() if value is not None}
         answer = self.transport.call("POST", path, query=query, body=given, repeatable=repeatable)
         return _object(answer or {}, path)
 

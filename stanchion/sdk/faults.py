@@ -39,6 +39,13 @@ BAD_ADDRESS: Final = register_code(
     meaning="The address of the API is not an http or https URL.",
     fix="e.g. http://127.0.0.1:8080",
 )
+BAD_KEY: Final = register_code(
+    "E-API-04",
+    "bad key",
+    status=422,
+    meaning="What is given as the API key can't be one: keys are plain printable text.",
+    fix="Look for a line break or a letter with an accent in it; see STANCHION_API_KEY.",
+)
 WAITED: Final = register_code(
     "E-WAIT-01",
     "timed out waiting",

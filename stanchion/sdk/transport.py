@@ -48,8 +48,8 @@ class Transport:
         self.timeout = timeout
         self._place = _address(self.url)
         self._headers = {"Accept": "application/json", "User-Agent": agent}
-        if key:
-            self._headers["Authorization"] = f"Bearer {key}"
+        if key := (key or "").strip():  # a file or a variable ends with a line break easily
+            self._headers["Authorization"] = f"Bearer {_sendable(key)}"
         self._free: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
 
@@ -147,7 +147,7 @@ class Transport:
             raise self._unreachable(error) from error
         finally:
             connection.close()
-        if response.status >= http.HTTPStatus.BAD_REQUEST:
+        if not http.HTTPStatus.OK <= response.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise _refused(response, raw, f"POST {path}")
         return _document(raw, self.url)
 
@@ -159,7 +159,7 @@ class Transport:
             connection.close()
 
     def _once(self, method: str, path: str, query: Query | None, body: Any, deadline: Deadline) -> Answer:
-        encoded = None if body is None else json.dumps(body, allow_nan=False).encode()
+        encoded = None if body is None else _encoded(body)
         headers = dict(self._headers)
         if encoded is not None:
             headers["Content-Type"] = "application/json"
@@ -175,7 +175,7 @@ class Transport:
             connection.close()
             raise
         self._keep(connection, response)
-        if response.status >= http.HTTPStatus.BAD_REQUEST:
+        if not http.HTTPStatus.OK <= response.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise _refused(response, raw, f"{method} {path}")
         return Answer(response.status, _document(raw, self.url) if raw else None)
 
@@ -271,7 +271,32 @@ def _document(raw: bytes, url: str) -> Any:
         ) from None
 
 
+def _sendable(key: str) -> str:
+    if not key.isascii() or not key.isprintable():
+        raise Unprocessable(
+            faults.BAD_KEY, "the API key has characters that no key has", why="it is not shown here, since it is secret"
+        )
+    return key
+
+
+def _encoded(body: Any) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise Unprocessable(
+            "E-DATA-15", f"what is to be sent is no JSON: {error}", fix="use texts, finite numbers, lists and objects"
+        ) from None
+
+
 def _refused(response: http.client.HTTPResponse, raw: bytes, where: str) -> StanchionError:
+    if response.status < http.HTTPStatus.BAD_REQUEST:  # a redirect: something in between wants it elsewhere
+        return StanchionError(
+            faults.UNREADABLE,
+            f"what answers there is not the task service: it says {response.status}, and nothing was done",
+            where=where,
+            why=f"it names {response.headers.get('Location', 'no other place')[:200]}",
+            fix="use the address that the API has itself, https if that is what it speaks",
+        )
     try:
         problem = json.loads(raw)
     except ValueError:

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -89,8 +90,9 @@ def _from_file(path: Path, target: str) -> ModuleType:
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == str(file):
         return known
-    if known is not None or importlib.util.find_spec(name) is None or _origin(name) != str(file):
-        name = f"{name}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"  # must not take a library's name
+    if known is not None or not name.isidentifier() or _origin(name) != str(file):
+        plain = re.sub(r"\W", "_", name)
+        name = f"{plain}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"  # must not take a library's name
     return _executed(name, file, target)
 
 

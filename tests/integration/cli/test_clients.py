@@ -82,6 +82,15 @@ def test_kept_connections_that_the_server_closed_are_not_used(stack: Stack, prox
         assert proxy.requests == before + 1
 
 
+def test_events_end_in_time(stack: Stack, client: Client, tmp_path: Path) -> None:
+    """Of a task that goes on: with an error that says so, and not at the server's next word."""
+    held = client.submit("gated", gate=str(tmp_path / "never"))
+    seen: list[str] = []
+    with pytest.raises(WaitTimeout):
+        seen.extend(event.type for event in client.events(held.id, timeout=0.5))
+    client.cancel(held.id)
+
+
 def test_events_go_on_behind_the_last_one_that_came(stack: Stack, client: Client, proxy: CuttingProxy) -> None:
     """A stream that is cut in the middle of an event is opened again: every event once, in order."""
     handle = client.submit("squares", n=20)
@@ -148,6 +157,13 @@ async def test_the_async_client_does_the_same(stack: Stack, tmp_path: Path) -> N
         held = await client.submit("gated", gate=str(tmp_path / "never"))
         with pytest.raises(WaitTimeout):
             await held.wait(0.05)
+
+        async def listen() -> None:
+            async for _ in held.events():
+                pass
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(listen(), 0.2)
         await held.cancel()
 
 

@@ -69,6 +69,33 @@ def test_the_key_of_a_stack_is_shown_to_that_stack_alone(tmp_path: Path) -> None
     assert found(tmp_path, {"STANCHION_API_KEY": "stn_mine"}, api_url="http://elsewhere").api_key == "stn_mine"
 
 
+def test_the_key_of_a_profile_is_shown_where_the_profile_says(tmp_path: Path) -> None:
+    """A file in a working directory can't have it sent elsewhere; a profile that is asked for goes before that file."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        'api_url = "http://prod"\napi_key = "stn_prod"\n[profiles.two]\napi_url = "http://two"\napi_key = "stn_two"\n'
+    )
+    environ = {"STANCHION_HOME": str(home)}
+    assert found(tmp_path, environ).api_key == "stn_prod"
+    (tmp_path / "stanchion.toml").write_text('api_url = "http://stranger"')
+    assert (found(tmp_path, environ).api_url, found(tmp_path, environ).api_key) == ("http://stranger", None)
+    two = found(tmp_path, environ, profile="two")
+    assert (two.api_url, two.api_key) == ("http://two", "stn_two")
+    (home / "config.toml").write_text('api_key = "stn_any"')
+    assert found(tmp_path, environ).api_key == "stn_any"  # beside no address: for whatever is used
+
+
+@pytest.mark.parametrize("text", ["api_key = 5", "profiles = 5", 'profiles = ["a"]', "profiles = {a = 5}"])
+def test_settings_of_the_wrong_kind_are_told(tmp_path: Path, text: str) -> None:
+    """And not left out without a word."""
+    (tmp_path / "config.toml").write_text(text)
+    with pytest.raises(Unprocessable, match="E-CONF-01"):
+        _ = found(
+            tmp_path, {"STANCHION_HOME": str(tmp_path)}, **({"profile": "a"} if "profiles" in text else {})
+        ).api_key
+
+
 def test_a_profile_is_a_table_of_the_profile_file(tmp_path: Path) -> None:
     """--profile takes its table; one that is not there is an error that names those that are."""
     home = tmp_path / "home"

@@ -60,3 +60,11 @@ def test_json_that_is_no_object_is_refused_as_the_whole(tmp_path: Path) -> None:
     path.write_text("[1]")
     with pytest.raises(Unprocessable, match="no JSON object"):
         parse([f"@{path}"])
+
+
+def test_what_is_no_utf_8_is_told() -> None:
+    """Bytes of another encoding come as what can't be written back."""
+    with pytest.raises(Unprocessable, match="E-CLI-01"):
+        parse(["-"], lambda: '{"topic": "caf\udce9"}')
+    with pytest.raises(Unprocessable, match="E-CLI-01"):
+        parse(['topic:="caf\udce9"'])

@@ -167,3 +167,11 @@ def test_importing_the_package_opens_nothing() -> None:
     assert set(stanchion.__all__) <= set(dir(stanchion))
     with pytest.raises(AttributeError):
         _ = stanchion.Nothing
+
+
+@pytest.mark.parametrize("key", ["stn_hidd\u00e9t", "stn_hidd\nt"])
+def test_a_key_that_can_not_be_one_is_not_shown(key: str) -> None:
+    """The library's own error would have it in its text."""
+    with pytest.raises(Unprocessable, match="E-API-04") as told:
+        Client("http://127.0.0.1:1", key)
+    assert "hidd" not in str(told.value)

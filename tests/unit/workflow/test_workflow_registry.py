@@ -58,13 +58,16 @@ class TestFound:
             ("flows_a:brief", ["brief"]),
             ("flows_a:both", ["brief", "other"]),
             ("flows_a.py", ["brief", "other"]),
+            ("flows.v2.py", ["brief", "other"]),
+            ("flows-b.py", ["brief", "other"]),
             ("flows_a.py:other", ["other"]),
             ("./flows_a.py:brief", ["brief"]),
         ],
     )
     def test_a_module_a_file_or_one_of_its_names(self, folder: Path, target: str, names: list[str]) -> None:
         """All workflows of a module in order of definition, or those that are named."""
-        put(folder, "flows_a.py", GOOD)
+        for name in ("flows_a.py", "flows.v2.py", "flows-b.py"):
+            put(folder, name, GOOD)
         assert [workflow.name for workflow in load(target)] == names
 
     def test_a_module_of_a_package(self, folder: Path) -> None:
