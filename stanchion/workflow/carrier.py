@@ -16,6 +16,7 @@ from pydantic_core import PydanticSerializationError
 
 from stanchion.contracts import payload
 from stanchion.contracts.json_scanner import path_text
+from stanchion.workflow.schema_writer import SchemaWriter
 from stanchion.workflow.type_fitter import named
 
 __all__ = ["Carrier", "Problem", "Unfit", "carrier"]
@@ -64,7 +65,9 @@ class Carrier:
 
     def json_schema(self, *, result: bool) -> dict[str, Any]:
         """The JSON schema of what is written (`result`) or read."""
-        return self._reader.json_schema(mode="serialization" if result else "validation")
+        if result:
+            return self._reader.json_schema(mode="serialization")
+        return self._reader.json_schema(mode="validation", schema_generator=SchemaWriter)
 
     def take_in(self, value: Any, where: str = "$") -> Any:
         """A checked JSON value as the type; raises Unfit, and Unprocessable E-DATA-.. for what is no JSON."""

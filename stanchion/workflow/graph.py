@@ -19,7 +19,7 @@ from stanchion.errors import Unprocessable
 __all__ = ["Graph", "JoinSpec", "Node", "OperationSpec", "Param"]
 
 # Wording of a schema that changes nothing on the wire: an edited docstring must not look like another graph.
-_WORDING: Final = {"title", "description", "examples", "$comment"}
+_WORDING: Final = {"title", "description", "examples", "$comment", "x-converts"}
 # Under these keys of a schema the keys are names of the user, not words of JSON Schema.
 _NAMED: Final = {"properties", "$defs", "patternProperties", "dependentSchemas"}
 _VERBATIM: Final = {"default", "const", "enum"}

@@ -11,9 +11,12 @@ from typing import Any, Final
 
 from stanchion.contracts.json_scanner import path_text
 
-__all__ = ["misfit"]
+__all__ = ["CONVERTS", "misfit"]
 
 Problem = tuple[str, str]  # JSON path, what is wrong there
+
+CONVERTS: Final = "x-converts"
+"""Marks a schema whose type may make something else of a value before it is looked at; no part of a graph's digest."""
 
 _VALUES_CHECKED: Final = 10_000
 _REFERENCES: Final = 32  # from one definition to the next, before a value is looked at
@@ -63,7 +66,7 @@ class _Check:
         """The first problem at or below this value."""
         schema = self._resolved(schema)
         self.left -= 1
-        if not isinstance(schema, dict) or self.left < 0:
+        if not isinstance(schema, dict) or self.left < 0 or CONVERTS in schema:
             return None
         return next((found for found in self._problems(value, schema, path) if found is not None), None)
 
@@ -123,7 +126,7 @@ class _Check:
 
     def _resolved(self, schema: Any) -> Any:
         for _ in range(_REFERENCES):
-            if not isinstance(schema, dict) or "$ref" not in schema:
+            if not isinstance(schema, dict) or "$ref" not in schema or CONVERTS in schema:
                 return schema
             schema = self.definitions.get(str(schema["$ref"]).removeprefix("#/$defs/"))
         return None

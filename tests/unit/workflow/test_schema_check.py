@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WrapValidator
 from typing_extensions import TypedDict
 
 from stanchion.errors import Rejected
@@ -41,6 +41,37 @@ class Named(BaseModel):
     number: int = Field(alias="no")
 
 
+class Aliased(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    number: int = Field(alias="no")
+
+
+class Choices(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    lang: str = Field("en", validation_alias=AliasChoices("language", "lang"))
+
+
+class Lenient(Enum):
+    RED = "red"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Lenient | None:
+        return cls.RED if value == "RED" else None
+
+
+class Stripped(BaseModel):
+    model_config = ConfigDict(str_strip_whitespace=True)
+    host: str = Field(max_length=3)
+
+
+def split(value: Any) -> Any:
+    return value.split(",") if isinstance(value, str) else value
+
+
+def around(value: Any, handler: Any) -> Any:
+    return handler([value] if isinstance(value, str) else value)
+
+
 class Part(TypedDict):
     kind: Literal["part"]
     size: NotRequired[float]
@@ -56,6 +87,8 @@ KINDS: list[Any] = [
     str | None, int | str, Color, Literal[1, "a", True], Url, list[Url], Tree, Named, Part, Whole, Part | Whole,
     datetime, timedelta, Decimal, UUID, Annotated[int, Field(ge=1, lt=5)], Annotated[str, Field(min_length=2)],
     Annotated[list[int], Field(max_length=2)], dict[str, Any], list[Any], dict[str, Url | None],
+    Aliased, Choices, list[Choices], Lenient, dict[str, Lenient], Stripped, Annotated[list[str], BeforeValidator(split)],
+    Annotated[list[str], WrapValidator(around)], Annotated[str, StringConstraints(strip_whitespace=True, max_length=3)],
 ]  # fmt: skip
 
 VALUES: list[Any] = [
@@ -65,7 +98,8 @@ VALUES: list[Any] = [
     {"name": "n", "children": [{"name": "m", "children": []}]}, {"no": 1}, {"number": 1}, {"no": "x"},
     {"kind": "part"}, {"kind": "part", "size": 1}, {"kind": "whole", "parts": [{"kind": "part"}]}, {"kind": "whole"},
     {"kind": "other"}, {"a": {"host": "h"}, "b": None}, "2030-01-31T12:00:00Z", "PT5M",
-    "01890a5d-ac96-774b-bcce-b302099a8057",
+    "01890a5d-ac96-774b-bcce-b302099a8057", {"lang": "de"}, [{"lang": "de"}], "RED", {"a": "RED"}, {"host": "abc  "},
+    "a,b", "abc  ",
 ]  # fmt: skip
 
 
@@ -98,7 +132,7 @@ def test_nothing_that_a_step_takes_is_refused(kind: Any) -> None:
         (Url, {}, "$.x", "host is missing"),
         (dict[str, int], {"odd key": "x"}, '$.x["odd key"]', "an integer is expected, and this is a text"),
         (Tree, {"name": "a", "children": [{"name": None}]}, "$.x.children[0].name", "a text is expected, and this is null"),
-        (Named, {"no": 1, "more": 2}, "$.x.more", "there is no such field; known are no"),
+        (Aliased, {"no": 1, "more": 2}, "$.x.more", "there is no such field; known are no"),
         (Color, "green", "$.x", "one of red, blue is expected"),
         (Literal[1, 2], True, "$.x", "an integer is expected, and this is true or false"),
         (Literal[1, 2], 3, "$.x", "one of 1, 2 is expected"),
