@@ -9,6 +9,7 @@ import click
 
 from stanchion.cli.api import Api
 from stanchion.cli.exit_codes import DONE, PARTLY_DONE, USAGE, of_error
+from stanchion.cli.printer import say
 from stanchion.errors import StanchionError, Unprocessable
 
 MOST: Final = 10_000
@@ -50,7 +51,12 @@ def chosen(api: Api, texts: Sequence[str], text: str | None) -> list[str]:
         raise Unprocessable(USAGE, "name tasks, or give a --filter", fix="@last, or --filter 'state:running tag:x'")
     if text is None:
         return api.task_ids(texts)
-    return [str(task["task_id"]) for task in every_task(api, filter_of(text))]
+    found = [str(task["task_id"]) for task in every_task(api, filter_of(text), MOST + 1)]
+    if len(found) > MOST:
+        say(
+            api.session, f"more than {MOST:,} tasks fit; this is about the newest {MOST:,}: run it again for the others"
+        )
+    return found[:MOST]
 
 
 def each(api: Api, task_ids: Sequence[str], act: Callable[[str], Mapping[str, Any]]) -> int:

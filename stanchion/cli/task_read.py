@@ -133,14 +133,18 @@ def steps(session: Session, task: str, node: str | None, state: str | None, limi
 def result(session: Session, task: str, wait: bool) -> int:
     """Print the result of a task: a text as it is, anything else as JSON.
 
-    Exit code 10 when the task has failed, 11 when it was cancelled, 5 while it goes on.
+    Exit code 10 when the task has failed, 11 when it was cancelled, 5 while it goes on; with --wait 12 when nothing but
+    a person can move it on.
     """
-    from stanchion.cli.waiting import Follower, code_of, line_of
+    from stanchion.cli.waiting import Follower, code_of, line_of, report
+    from stanchion.sdk.models import ENDED
 
     api = Api(session)
     task_id = api.task_id(task)
     if wait:
-        Follower(api, stop_for_people=True).follow([task_id], None)
+        seen = Follower(api, stop_for_people=True).follow([task_id], None)[task_id]
+        if seen["state"] not in ENDED:  # it waits for a person, who was told what for
+            return report(api, [seen])
     outcome = api.client.read(f"/v1/tasks/{task_id}/result")
     printer = Printer(session)
     if outcome["state"] != "completed":

@@ -12,7 +12,7 @@ from stanchion.cli.amounts import counted
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.confirming import Consent, dangerous
-from stanchion.cli.exit_codes import DONE, PARTLY_DONE, USAGE
+from stanchion.cli.exit_codes import CONFLICT, DONE, PARTLY_DONE, USAGE
 from stanchion.cli.printer import Printer, say
 from stanchion.cli.selecting import FILTER, chosen, each
 from stanchion.cli.session import Session
@@ -140,7 +140,9 @@ def reopen(
         say(session, f"{one['step_id']} stays {one['state']}: {one['why']}")
     data = {"reopened": done, "refused": refused}
     Printer(session).document(data, f"{len(done):,} of {len(found):,} steps run again")
-    return PARTLY_DONE if refused else DONE
+    if not refused:
+        return DONE
+    return PARTLY_DONE if done else CONFLICT
 
 
 @verb(

@@ -37,7 +37,8 @@ class Follower:
         self.painter = Painter(color=session.colored(sys.stderr), ascii_only=session.ascii)
         self._speeds: dict[str, Speed] = {}
         self._said_at = monotonic()
-        self._told: set[str] = set()
+        self._told: set[str] = set()  # for which tasks it was said that a person is needed
+        self._away = False
 
     def follow(self, task_ids: Sequence[str], timeout: float | None) -> dict[str, Task]:
         """The last look at each; those that have not ended ran out of time, or wait for a person."""
@@ -47,7 +48,7 @@ class Follower:
         try:
             while True:
                 for task_id in open_ids:
-                    seen[task_id] = self._look(task_id, seen.get(task_id))
+                    seen[task_id] = self._look(task_id, seen.get(task_id), deadline)
                 open_ids = [one for one in open_ids if not self._settled(seen[one])]
                 if not open_ids or (deadline is not None and deadline.passed):
                     return seen
@@ -59,17 +60,21 @@ class Follower:
         finally:
             self.region.clear()
 
-    def _look(self, task_id: str, before: Task | None) -> Task:
+    def _look(self, task_id: str, before: Task | None, deadline: Deadline | None) -> Task:
         try:
-            return self.api.client.read(f"/v1/tasks/{task_id}")
+            found = self.api.client.read(
+                f"/v1/tasks/{task_id}", timeout=None if deadline is None else deadline.left + 0.1
+            )
         except Unavailable as error:
             if before is None:
                 raise
             # A service that restarts must not end a watch of hours.
-            if task_id not in self._told:
-                self._told.add(task_id)
+            if not self._away:
+                self._away = True
                 self._say(f"{error.what}; trying again")
             return before
+        self._away = False
+        return found
 
     def _settled(self, task: Task) -> bool:
         if task["state"] in ENDED:

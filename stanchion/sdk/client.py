@@ -202,9 +202,15 @@ class Client:
         """The workers that were seen."""
         return self.page("/v1/workers", {"limit": limit, "cursor": cursor})
 
-    def read(self, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Any document of the API; raises StanchionError E-API-02 for what is no object."""
-        return _object(self.transport.call("GET", path, query=query), path)
+    def read(
+        self, path: str, query: Mapping[str, Any] | None = None, *, timeout: float | None = None
+    ) -> Mapping[str, Any]:
+        """Any document of the API, within `timeout` seconds (None: the client's); raises StanchionError E-API-02 for what
+        is no object."""
+        most = self.transport.timeout
+        return _object(
+            self.transport.call("GET", path, query=query, timeout=most if timeout is None else min(timeout, most)), path
+        )
 
     def act(
         self,

@@ -164,6 +164,15 @@ def test_a_held_join_is_a_persons_matter(shell: Shell, tmp_path: Path) -> None:
     task_id = submitted(shell, "held", "n:=3", f"mended={tmp_path / 'mended'}")
     waited = shell("task", "wait", task_id, "--timeout", "60")
     assert (waited.code, f"stanchion task reopen {task_id}" in waited.err) == (12, True)
+    asked = shell("task", "result", task_id, "--wait")
+    assert (asked.code, f"stanchion task reopen {task_id}" in asked.err) == (12, True)
+    steps = json.loads(shell("task", "steps", task_id, "--json").out)
+    well = [
+        step["step_id"]
+        for step in (steps["items"] if isinstance(steps, dict) else steps)
+        if step["state"] == "succeeded"
+    ]
+    assert shell("task", "reopen", task_id, *well[:1], "--reason", "not failed", "--yes").code == 5
     why = shell("why", task_id, "--json").document
     assert "W-HELD" in [reason["code"] for reason in why["reasons"]]
     failed = shell("task", "steps", task_id, "--state", "failed", "--json").document["items"]
