@@ -251,8 +251,10 @@ def _described(error: BaseException) -> dict[str, Any]:
     if isinstance(error, StanchionError):
         found = {"code": error.code, "what": error.what, "where": error.where, "why": error.why, "fix": error.fix}
         shown: dict[str, Any] = {key: clean(str(value)) for key, value in found.items() if value is not None}
-        wait_seconds = error.details.get("wait_seconds")
-        return shown | ({"wait_seconds": wait_seconds} if isinstance(wait_seconds, float) and wait_seconds > 0 else {})
+        asked = error.details.get("wait_seconds")
+        if isinstance(asked, int | float) and asked > 0:
+            shown["wait_seconds"] = min(asked, limits.HOST_WAIT_SECONDS)  # whoever raised it may ask for ever
+        return shown
     try:
         text = str(error)
     except BaseException as second:  # noqa: BLE001 - an error whose text raises is still an error to be told

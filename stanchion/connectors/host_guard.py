@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from stanchion.contracts import limits
 from stanchion.runtime.clock import monotonic
 from stanchion.workflow.operation import NotSent
 
@@ -159,8 +160,8 @@ class _Own:
 
 
 def wait_of(retry_after: str | None) -> float:
-    """The seconds that a Retry-After asks for, an hour at most; 0 without one, and for what is no number."""
+    """The seconds that a Retry-After asks for, within what a host may; 0 without one, and for what is no number."""
     found = 0.0
     with suppress(TypeError, ValueError):
         found = float(retry_after or "")
-    return min(found, 3_600.0) if found > 0 else 0.0
+    return min(found, limits.HOST_WAIT_SECONDS) if found > 0 else 0.0

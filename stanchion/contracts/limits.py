@@ -73,6 +73,7 @@ WORKER_SEEN_SECONDS: Final = 30  # a worker that was silent for so long serves n
 CLOCK_SKEW_SECONDS: Final = 2.0  # a worker whose clock is further off is shown so
 
 # --- effects ---
+HOST_WAIT_SECONDS: Final = 3_600.0  # how long an outside host may have itself left alone at a time
 UNKNOWN_SECONDS: Final = 86_400.0  # how long an operation of unknown fate is asked after; then a person decides
 
 # --- relay ---

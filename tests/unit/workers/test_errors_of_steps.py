@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from services.workers.executor import described
-from stanchion.errors import Rejected
+from stanchion.errors import Rejected, Unavailable
 from stanchion.workflow import Ctx, Workflow
 
 
@@ -104,3 +105,12 @@ def test_any_error_can_be_judged() -> None:
 
     assert only.retryable(ValueError("bad")) is True
     assert only.retryable(SystemExit(3)) is False
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [(5, 5), (0.5, 0.5), (math.inf, 3_600), (10**400, 3_600), (math.nan, None), (-1.0, None), ("5", None)],
+)
+def test_an_asked_wait_is_bounded(asked: object, shown: object) -> None:
+    """A host, or whoever raises the error, may ask for any time; the next attempt comes within an hour of its own delay."""
+    assert described(Unavailable("E-OP-09", "not done", wait_seconds=asked)).get("wait_seconds") == shown
