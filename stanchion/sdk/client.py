@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -138,10 +139,7 @@ class Client:
         def ended() -> bool:
             return self.get(task_id).ended
 
-        if timeout is None:
-            yield from read_events(self.transport, task_id, after=after, follow=follow, ended=ended)
-            return
-        until = Deadline(timeout)
+        until = Deadline(math.inf if timeout is None else timeout)
         yield from read_events(
             self.transport, task_id, after=after, follow=follow, ended=ended, left=lambda: until.left
         )

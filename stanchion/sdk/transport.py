@@ -292,7 +292,7 @@ def _refused(response: http.client.HTTPResponse, raw: bytes, where: str) -> Stan
     if response.status < http.HTTPStatus.BAD_REQUEST:  # a redirect: something in between wants it elsewhere
         return StanchionError(
             faults.UNREADABLE,
-            f"what answers there is not the task service: it says {response.status}, and nothing was done",
+            f"what answers there is not the task service: it says {response.status}",
             where=where,
             why=f"it names {response.headers.get('Location', 'no other place')[:200]}",
             fix="use the address that the API has itself, https if that is what it speaks",
