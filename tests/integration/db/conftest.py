@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from kit.engine import Admin, Engine
+from kit.outside import Outside
 
 from stanchion.authority.check import check
 from stanchion.db.engine import Database
@@ -26,3 +27,9 @@ def agrees(engine: Engine, database_url: str) -> Iterator[None]:
     found = [str(difference) for difference in check(root)]
     root.close()
     assert found == []
+
+
+@pytest.fixture
+def outside() -> Outside:
+    """An outside system that keeps what it was asked for."""
+    return Outside()
