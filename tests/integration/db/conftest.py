@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 import pytest
+from kit.deciding import Deciding
 from kit.engine import Admin, Engine
 
 from stanchion.authority.check import check
@@ -26,3 +27,14 @@ def agrees(engine: Engine, database_url: str) -> Iterator[None]:
     found = [str(difference) for difference in check(root)]
     root.close()
     assert found == []
+
+
+@pytest.fixture
+def people(engine: Engine) -> Deciding:
+    """Ann and Bob are editors, Cat is an admin of no team, Eve is an editor who may not decide."""
+    deciding = Deciding(engine)
+    deciding.person("ann", "editors")
+    deciding.person("bob", "editors")
+    deciding.person("cat", role="admin")
+    deciding.person("eve", "editors", role="operator")
+    return deciding

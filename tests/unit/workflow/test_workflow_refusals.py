@@ -1,5 +1,6 @@
 """Every code of a refused definition, with its message: what, where, why and fix."""
 
+import cases_approvals
 import cases_operations
 import cases_steps
 import cases_wiring
@@ -10,7 +11,7 @@ from stanchion.errors import CODES, Rejected
 from stanchion.workflow import Ctx, Workflow
 from stanchion.workflow.faults import DEFINITION_CODES
 
-FILES = tuple(module.__name__ + ".py:" for module in (cases_operations, cases_steps, cases_wiring))
+FILES = tuple(module.__name__ + ".py:" for module in (cases_approvals, cases_operations, cases_steps, cases_wiring))
 
 
 def whole(define: Case) -> None:
