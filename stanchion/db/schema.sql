@@ -1487,7 +1487,7 @@ END $$;
 -- locks: none
 CREATE FUNCTION branches_before(p_tenant uuid, p_fan uuid, p_first int, p_upto int) RETURNS TABLE (idx int, node text, step_id uuid, state text, round int, input jsonb, input_blob bytea, replaced boolean, own boolean)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT s.idx, coalesce(s.answers, s.node), s.step_id, s.state, s.round, s.input, s.input_blob, s.replaced_by IS NOT NULL, s.answers IS NULL OR s.answers = s.node
+  SELECT s.idx, coalesce(s.answers, s.node), s.step_id, CASE WHEN s.state = 'succeeded' AND has_lapsed(s.tenant_id, s.step_id) THEN 'lapsed' ELSE s.state END, s.round, s.input, s.input_blob, s.replaced_by IS NOT NULL, s.answers IS NULL OR s.answers = s.node
   FROM step s WHERE s.fan_id = p_fan AND s.idx >= p_first AND s.idx < p_upto AND s.tenant_id = p_tenant
 $$;
 
@@ -3165,6 +3165,19 @@ END $$;
 -- locks: none
 CREATE FUNCTION has_begun(p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT EXISTS (SELECT FROM attempt a WHERE a.step_id = p_step AND a.started_at IS NOT NULL)
+$$;
+
+-- purpose: whether a step's result is a decision that allows nothing any more: a new run asks again instead of taking it over
+-- transition: none
+-- fenced by: nothing: what the new run sends is looked at again
+-- locks: none
+CREATE FUNCTION has_lapsed(p_tenant uuid, p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT EXISTS (
+    SELECT FROM result x JOIN step s ON s.step_id = x.step_id AND s.tenant_id = x.tenant_id JOIN run r ON r.run_id = s.run_id AND r.tenant_id = s.tenant_id
+      JOIN approval a ON a.task_id = r.task_id AND a.tenant_id = r.tenant_id AND a.approval_id::text = x.body->>'approval_id'
+      LEFT JOIN operation o ON o.operation_id = a.spent_by AND o.tenant_id = a.tenant_id
+    WHERE x.step_id = p_step AND x.tenant_id = p_tenant AND x.body ? 'approval_id'
+      AND NOT coalesce(CASE a.state WHEN 'granted' THEN a.expires_at > clock() AND votes_for(a) >= a.needs WHEN 'spent' THEN a.expires_at > clock() OR o.state NOT IN ('prepared', 'not_done') END, false))
 $$;
 
 -- purpose: the text of a kept header, as headers of dead letters are kept: [name, text]
@@ -6869,6 +6882,10 @@ GRANT EXECUTE ON FUNCTION stanchion.give_back TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back_unheld'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.give_back_unheld TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.has_lapsed'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.has_lapsed TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
 

@@ -159,6 +159,62 @@ class TestBinding:
         assert outside.executed == []
 
 
+class TestRetry:
+    """A new run of the task takes a decision over, or asks again."""
+
+    def retried(self, engine: Engine, outside: Outside, people: Deciding, spoil: Callable[[], object]) -> int:
+        """A task that failed after its decision, and how many questions its next run comes to."""
+        publish = outside.operation(needs_approval=True)
+        wf = Workflow("retried", operations=[publish])
+        broken = [True]
+
+        @wf.approval(by="editors", within="1h")
+        def review(ctx: Ctx) -> Ask:
+            return Ask("Publish it?", PAGE, publish)
+
+        @wf.step(after=review, retries=0)
+        async def send(ctx: Ctx, decision: Decision) -> dict[str, Any]:
+            if broken[0]:
+                raise ValueError("before anything is sent")
+            return await ctx.op(publish, PAGE, key="spring", approval=decision)
+
+        task = engine.submit(wf)
+        with crew(engine) as worker:
+            asked(engine, worker)
+            people.say("ann")
+            sent(engine, worker)
+            engine.sweep()
+            spoil()
+            broken[0] = False
+            Tasks(engine.service, Workflows(engine.service)).retry(
+                engine.tenant, task.task_id, reason="test", actor="ann"
+            )
+            settled = (
+                "SELECT count(*) FROM stanchion.step s JOIN stanchion.task t ON t.run_id = s.run_id WHERE s.state = %s"
+            )
+            worker.work(
+                lambda: (
+                    engine.one(f"{settled} AND node = 'review'", "waiting")[0]
+                    or engine.one(f"{settled} AND node = 'send'", "succeeded")[0]
+                )
+            )
+            count = int(engine.one("SELECT count(*) FROM stanchion.approval")[0])
+            if count == 2:
+                people.say("bob")
+                worker.work(lambda: engine.one(f"{settled} AND node = 'send'", "succeeded")[0])
+        assert len(outside.executed) == 1
+        return count
+
+    def test_what_was_granted_is_taken_over(self, engine: Engine, outside: Outside, people: Deciding) -> None:
+        assert self.retried(engine, outside, people, lambda: None) == 1
+
+    def test_what_has_expired_is_asked_for_anew(self, engine: Engine, outside: Outside, people: Deciding) -> None:
+        assert self.retried(engine, outside, people, lambda: engine.forward(3_601)) == 2
+
+    def test_what_was_revoked_is_asked_for_anew(self, engine: Engine, outside: Outside, people: Deciding) -> None:
+        assert self.retried(engine, outside, people, people.revoke) == 2
+
+
 class TestRecovery:
     """Whoever takes over sends under the same approval, and only while it holds."""
 
