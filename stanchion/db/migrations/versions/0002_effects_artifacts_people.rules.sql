@@ -119,6 +119,7 @@ BEGIN
   IF v_fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = format('a vote of somebody who has none: %s', v_fault);
   END IF;
+  NEW.subject := (SELECT 'person:' || p.name FROM person p WHERE p.person_id = NEW.person_id AND p.tenant_id = NEW.tenant_id);
   RETURN NEW;
 END $$;
 
@@ -346,8 +347,10 @@ $$;
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION approvals_for(p_tenant uuid, p_person uuid, p_after uuid, p_limit int) RETURNS TABLE (approval_id uuid) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT a.approval_id FROM approval a
-  WHERE a.tenant_id = p_tenant AND a.state = 'requested' AND a.expires_at > clock() AND (p_after IS NULL OR a.approval_id > p_after) AND voter_fault(a, p_person) IS NULL
+  SELECT a.approval_id FROM approval a, (SELECT p.name, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id) AS teams FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant) me
+  -- most are for others: that is seen without asking for each of them
+  WHERE (a.people = '{}' AND a.teams = '{}' OR me.name = ANY (a.people) OR a.teams && me.teams OR EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.delegate_to = me.name))
+    AND a.tenant_id = p_tenant AND a.state = 'requested' AND a.expires_at > clock() AND (p_after IS NULL OR a.approval_id > p_after) AND voter_fault(a, p_person) IS NULL
     AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote <> 'ask_back')
   ORDER BY a.approval_id LIMIT p_limit
 $$;
@@ -4790,14 +4793,13 @@ CREATE FUNCTION voter_fault(a approval, p_person uuid) RETURNS text LANGUAGE sql
   FROM (SELECT 1) one LEFT JOIN person p ON p.person_id = p_person AND p.tenant_id = a.tenant_id
 $$;
 
--- purpose: how many approve it, of those who still may: whoever lost the role, was disabled or asked for it does not count
+-- purpose: how many approve it, of those who still may: whoever lost the role, left the team or was disabled does not count
 -- transition: none
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION votes_for(a approval) RETURNS bigint LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT count(DISTINCT v.person_id) FROM approval_vote v JOIN person p ON p.person_id = v.person_id AND p.tenant_id = v.tenant_id
-  WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'approve' AND v.payload_hash = a.payload_hash
-    AND p.disabled_at IS NULL AND p.role IN ('approver', 'admin', 'platform') AND NOT (a.four_eyes AND 'person:' || p.name = a.requested_by)
+  SELECT count(DISTINCT v.person_id) FROM approval_vote v
+  WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'approve' AND v.payload_hash = a.payload_hash AND voter_fault(a, v.person_id) IS NULL
 $$;
 
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
