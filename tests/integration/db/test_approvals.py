@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from kit.crew import crew
 from kit.deciding import Deciding, asked, asking, failure, sent, state_of
-from kit.engine import Engine
+from kit.engine import Engine, Worker
 from kit.flows import result
 from kit.outside import Outside
 
+from stanchion.authority.retention import Retention
+from stanchion.db.engine import Database
+from stanchion.db.grants import MAINTENANCE
 from stanchion.errors import Conflict, NotAllowed, NotFound
+from stanchion.workflow import Ctx, Results, Workflow
+from stanchion.workflow.approval import Ask, Decision
 
 pytestmark = pytest.mark.usefixtures("agrees")
 
@@ -294,6 +302,15 @@ class TestRevoking:
         assert failure(engine) == ("E-APR-08", "who approved it may not any more")
         assert outside.requests == 0
 
+    def test_nor_one_who_left_the_team(self, engine: Engine, outside: Outside, people: Deciding) -> None:
+        engine.submit(asking(outside, by="editors"))
+        with crew(engine) as worker:
+            asked(engine, worker)
+            people.say("ann")
+            engine.admin.execute("DELETE FROM stanchion.team_member WHERE person_id = %s", (people.people["ann"],))
+            sent(engine, worker)
+        assert failure(engine) == ("E-APR-08", "who approved it may not any more")
+
     def test_a_cancelled_run_takes_its_question_back(self, engine: Engine, outside: Outside, people: Deciding) -> None:
         task = engine.submit(asking(outside, by="editors"))
         with crew(engine) as worker:
@@ -304,3 +321,70 @@ class TestRevoking:
         assert engine.task(task) == ("cancelled", "cancelled")
         with pytest.raises(Conflict, match="is revoked"):
             people.say("ann")
+
+
+class TestBranches:
+    """A question for each branch: they wait, are answered and are left over one by one."""
+
+    def fan(self, engine: Engine, join: Any, *items: str) -> Worker:
+        """plan -> review (asks, each) -> gather; all are asked."""
+        wf = Workflow("branches")
+
+        @wf.step()
+        def plan(ctx: Ctx) -> list[str]:
+            return list(items)
+
+        @wf.approval(after=plan, each=True, by="editors")
+        def review(ctx: Ctx, item: str) -> Ask:
+            return Ask(f"May {item}?", item)
+
+        @wf.step(after=review, join=join)
+        def gather(ctx: Ctx, decisions: Results[Decision]) -> list[str]:
+            return [decision.outcome for decision in decisions]
+
+        engine.submit(wf)
+        worker = engine.worker()
+        worker.work(until=lambda: engine.one("SELECT count(*) FROM stanchion.approval")[0] == len(items))
+        return worker
+
+    def test_each_has_its_answer(self, engine: Engine, people: Deciding) -> None:
+        worker = self.fan(engine, "all", "a", "b", "c")
+        for approval, vote in zip(
+            engine.all("SELECT approval_id FROM stanchion.approval ORDER BY payload"),
+            ("approve", "reject", "approve"),
+            strict=True,
+        ):
+            people.say("ann", vote, on=approval)  # type: ignore[arg-type]  # words of the tuple
+        worker.work()
+        assert result(engine, "gather") == ["granted", "rejected", "granted"]
+        engine.check_counts()
+
+    def test_what_a_join_leaves_over_is_asked_no_more(self, engine: Engine, people: Deciding) -> None:
+        """It was decided without them: nobody waits for an answer."""
+        worker = self.fan(engine, "first", "a", "b", "c")
+        people.say("ann", on=engine.all("SELECT approval_id FROM stanchion.approval WHERE payload = '\"b\"'")[0])
+        worker.work()
+        assert result(engine, "gather") == ["granted"]
+        assert engine.all("SELECT state FROM stanchion.approval ORDER BY payload") == ["revoked", "granted", "revoked"]
+        assert engine.one("SELECT state FROM stanchion.run")[0] == "succeeded"
+        engine.check_counts()
+
+
+def test_retention_takes_them_with_their_task(
+    engine: Engine, outside: Outside, people: Deciding, db: Callable[[str], Database]
+) -> None:
+    """What was shown first, then the rows; the audit log keeps the hashes of what was decided."""
+    engine.submit(asking(outside, by="editors"))
+    with crew(engine) as worker:
+        asked(engine, worker)
+        people.say("ann")
+        sent(engine, worker)
+        worker.work(lambda: engine.one("SELECT ended_at IS NOT NULL FROM stanchion.task")[0])
+    retention = Retention(db(MAINTENANCE))
+    engine.forward(100 * 86_400)
+    assert retention.remove_payloads(timedelta(days=90)) == 1
+    assert engine.one("SELECT payload, summary, state FROM stanchion.approval") == (None, None, "spent")
+    assert retention.remove_history(timedelta(days=90)) == 1
+    assert engine.one("SELECT count(*) FROM stanchion.approval")[0] == 0
+    assert engine.one("SELECT count(*) FROM stanchion.approval_vote")[0] == 0
+    assert engine.one("SELECT detail->>'hash' FROM stanchion.audit WHERE action = 'approval.approve'")[0]
