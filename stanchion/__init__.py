@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from stanchion.sdk.client import Client as Client
     from stanchion.sdk.context import Ctx as Ctx
     from stanchion.sdk.kafka_client import KafkaClient as KafkaClient
+    from stanchion.workflow.approval import Ask as Ask
+    from stanchion.workflow.approval import Decision as Decision
     from stanchion.workflow.artifact import Artifact as Artifact
     from stanchion.workflow.definition import Workflow as Workflow
     from stanchion.workflow.joins import All as All
@@ -46,6 +48,8 @@ _HOMES = {
     "Call": "stanchion.workflow.operation",
     "Again": "stanchion.workflow.outcomes",
     "All": "stanchion.workflow.joins",
+    "Ask": "stanchion.workflow.approval",
+    "Decision": "stanchion.workflow.approval",
     "Artifact": "stanchion.workflow.artifact",
     "AsyncClient": "stanchion.sdk.async_client",
     "AtLeast": "stanchion.workflow.joins",
@@ -67,11 +71,13 @@ __all__ = [
     "Again",
     "All",
     "Artifact",
+    "Ask",
     "AsyncClient",
     "AtLeast",
     "Call",
     "Client",
     "Ctx",
+    "Decision",
     "Effect",
     "FailedChild",
     "First",

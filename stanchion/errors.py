@@ -254,6 +254,8 @@ _OURS: dict[str, tuple[type[StanchionError], str]] = {
     "ST002": (InvariantViolated, "E-STATE-02"),
     "ST003": (Superseded, "E-LEASE-01"),
     "ST004": (InvariantViolated, "E-STATE-03"),
+    "ST005": (InvariantViolated, "E-STATE-04"),
+    "ST009": (NotAllowed, "E-AUTH-03"),
     "ST010": (NotFound, "E-FIND-01"),
     "ST011": (Conflict, "E-CONFLICT-01"),
     "ST012": (Unprocessable, "E-DATA-20"),
@@ -345,6 +347,7 @@ E-LEASE-02 | 409 | lease about to end | The worker stopped its attempt before it
 E-STATE-01 | 500 | illegal transition | Code tried a transition that the state machine does not have. | Report this as a bug.
 E-STATE-02 | 500 | impossible shape | A row would have had columns that its state forbids. | Report this as a bug.
 E-STATE-03 | 500 | immutable | Code tried to change what never changes. | Report this as a bug.
+E-STATE-04 | 500 | not covered | Code tried to grant, use or go round an approval without what it needs. | Report this as a bug.
 E-TASK-01 | 422 | unknown workflow | No workflow of this name and version is registered. | Start a worker that has it, or check the name.
 E-TASK-02 | 422 | bad input | The input does not fit the workflow's parameters. | See `where` and the workflow's input.
 E-TASK-03 | 422 | deadline has passed | The deadline of a task lies in the past. | Send a later deadline.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from stanchion.authority.approvals import Approvals
 from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
@@ -142,6 +143,7 @@ def deps_of(
         asking=Asking(database),
         inventory=Inventory(database),
         operations=Operations(database),
+        approvals=Approvals(database),
         dead_letters=letters,
         redriver=Redriver(letters, producer, hints),
         maintenance=Maintenance(database),
@@ -171,6 +173,7 @@ def handlers_of(database: Database, hints: Hints) -> Handlers:
         Tasks(database, workflows),
         Queries(database),
         Operations(database),
+        Approvals(database),
         hints,
     )
 

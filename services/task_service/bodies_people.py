@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from stanchion.contracts.commands import Reason
 from stanchion.contracts.message import Name
 
-from .bodies import Body
+from .bodies import Body, GivenReason
 
 Handle = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Role = Literal["viewer", "operator", "approver", "admin", "platform"]
@@ -33,6 +34,25 @@ class MemberBody(Body):
     """Who is to be in a team, or out of it."""
 
     name: Handle
+
+
+class VoteBody(Body):
+    """What one says about an approval; `payload_hash` is the one that was shown with it, in hex."""
+
+    payload_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    comment: Reason = ""
+
+
+class AskBackBody(VoteBody):
+    """What one wants to know before one decides."""
+
+    comment: GivenReason
+
+
+class DelegateBody(VoteBody):
+    """To whom one passes one's vote on."""
+
+    to: Handle
 
 
 class WebhookBody(Body):

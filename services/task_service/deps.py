@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from stanchion.authority.approvals import Approvals
 from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
@@ -44,6 +45,7 @@ class Deps:
     asking: Asking
     inventory: Inventory
     operations: Operations
+    approvals: Approvals
     dead_letters: DeadLetters
     redriver: Redriver
     maintenance: Maintenance

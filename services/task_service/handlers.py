@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from stanchion.authority.approvals import Approvals, Vote
 from stanchion.authority.keys import Principal
 from stanchion.authority.operations import Operations
 from stanchion.authority.queries import Queries
@@ -17,11 +18,12 @@ from stanchion.authority.tasks import Tasks
 from stanchion.authority.workflows import Workflows
 from stanchion.contracts import ids, limits, payload
 from stanchion.contracts.commands import SubmitTask
-from stanchion.errors import Conflict, NotFound, Rejected, StanchionError, Unprocessable
+from stanchion.errors import Conflict, NotAllowed, NotFound, Rejected, StanchionError, Unprocessable
 from stanchion.runtime.clock import utc_now
 from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 
 from .bodies import NotDoneBody, ReopenBody
+from .bodies_people import VoteBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Handlers:
     tasks: Tasks
     queries: Queries
     operations: Operations
+    approvals: Approvals
     hints: Hints
 
     def plan(self, request: Request) -> Prepared:
@@ -162,6 +165,35 @@ class Handlers:
     def probe_operation(self, principal: Principal, operation_id: UUID) -> str:
         """Have the outside system asked; raises NotFound."""
         state = self.operations.probe(principal.tenant_id, operation_id, actor=principal.actor)
+        self._wake()
+        return state
+
+    def vote(
+        self, principal: Principal, approval_id: UUID, vote: Vote, told: VoteBody, *, delegate_to: str | None = None
+    ) -> str:
+        """What a person says about an approval; returns its state. Raises NotAllowed E-APR-03 for a key, and what
+        `Approvals.vote` does."""
+        if principal.signed_in is None:
+            raise NotAllowed(
+                "E-APR-03",
+                "a key decides nothing: an approval needs somebody who has read it",
+                fix="sign in: stanchion login",
+            )
+        state = self.approvals.vote(
+            principal.tenant_id,
+            approval_id,
+            principal.signed_in.person_id,
+            vote,
+            payload_hash=bytes.fromhex(told.payload_hash),
+            comment=told.comment or None,
+            delegate_to=delegate_to,
+        )
+        self._wake()
+        return state
+
+    def revoke_approval(self, principal: Principal, approval_id: UUID, reason: str) -> str:
+        """Take an approval back; raises NotFound, Conflict E-APR-01."""
+        state = self.approvals.revoke(principal.tenant_id, approval_id, reason=reason, actor=principal.actor)
         self._wake()
         return state
 

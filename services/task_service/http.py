@@ -22,6 +22,7 @@ from .deps import Deps
 from .edge import Edge
 from .params import BodyBudget
 from .routers import (
+    approvals,
     artifacts,
     audit,
     events,
@@ -40,7 +41,10 @@ from .routers import (
 from .settings import TaskServiceSettings
 
 ROUTERS = (
-    *(module.router for module in (tasks, artifacts, operate, steps, operations, events, why, inventory, keys)),
+    *(
+        module.router
+        for module in (tasks, artifacts, operate, steps, operations, approvals, events, why, inventory, keys)
+    ),
     *(module.router for module in (sessions, people, audit, webhooks, reference)),
     sessions.provider_router,
 )

@@ -35,6 +35,7 @@ BarrierId = Annotated[UUID, shown(BARRIER), form(BARRIER)]
 WorkerId = Annotated[UUID, shown(ids.WORKER), form(ids.WORKER)]
 KeyId = Annotated[UUID, shown(ids.KEY), form(ids.KEY)]
 OperationId = Annotated[UUID, shown(ids.OPERATION), form(ids.OPERATION)]
+ApprovalId = Annotated[UUID, shown(ids.APPROVAL), form(ids.APPROVAL)]
 DeadLetterId = Annotated[UUID, shown(ids.DEAD_LETTER), form(ids.DEAD_LETTER)]
 
 

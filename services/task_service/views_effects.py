@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from .views import OperationId, RunId, StepId, TaskId, Value, View
+from .views import ApprovalId, OperationId, RunId, StepId, TaskId, Value, View
 
 
 class OperationSummary(View):
@@ -26,6 +26,8 @@ class OperationSummary(View):
     provider_id: str | None
     error: Value
     settled_by: str | None
+    needs_approval: bool
+    approval_id: ApprovalId | None
     created_at: datetime
     updated_at: datetime
     dispatched_at: datetime | None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from stanchion.authority.leases import Done, Failure, Lease
+from stanchion.authority.leases import Done, Failure, Lease, Question
 from stanchion.authority.ledger import Ledger
 from stanchion.runtime.clock import monotonic
 from stanchion.sdk.context import Context
@@ -27,6 +27,14 @@ class Steer:
 
     done: Done
     plan: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """It asks people: the step waits for them, and leaves the worker."""
+
+    lease: Lease
+    question: Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class Probed:
     lease: Lease
 
 
-Outcome = Done | Steer | Failure | Stopped | Doubt | Probed
+Outcome = Done | Steer | Asked | Failure | Stopped | Doubt | Probed
 
 
 class Attempt:

@@ -8,18 +8,27 @@ from typing import Any
 from uuid import UUID
 
 from stanchion.authority import blobs
-from stanchion.authority.leases import Done, Failure, Lease, Leases
+from stanchion.authority.leases import Done, Failure, Lease, Leases, Question
 from stanchion.contracts import limits, payload
+from stanchion.contracts.ids import new_id
 from stanchion.contracts.texts import clean
 from stanchion.errors import Rejected, StanchionError
 from stanchion.sdk.artifacts import ArtifactDoor
 from stanchion.sdk.reading import GIVEN, Ask, arguments_of, blob, own_input
 from stanchion.workflow import planner
 from stanchion.workflow.anatomy import between
-from stanchion.workflow.codec import Encoded, EncodedAgain, EncodedGo, EncodedRetry, EncodedSpawn, EncodedValue
+from stanchion.workflow.codec import (
+    Encoded,
+    EncodedAgain,
+    EncodedAsk,
+    EncodedGo,
+    EncodedRetry,
+    EncodedSpawn,
+    EncodedValue,
+)
 from stanchion.workflow.graph import Graph, Node
 
-from .attempt import Attempt, Outcome, Steer
+from .attempt import Asked, Attempt, Outcome, Steer
 from .patience import Patience
 
 
@@ -73,6 +82,8 @@ class Executor:
                 return Failure(
                     lease, error, False, delay_ms(attempt.node, lease.number) if after is None else round(after * 1000)
                 )
+            case EncodedAsk():
+                return self._ask(attempt, encoded)
             case EncodedGo(step=target, input=given):
                 return self._go(attempt, target, given)
             case EncodedAgain(step=target, input=given):
@@ -180,6 +191,26 @@ class Executor:
             return None
         body, sha256 = ask(lambda: self.leases.input_of(lease, found))
         return body if sha256 is None else blob(self.leases, lease, sha256, ask)
+
+    def _ask(self, attempt: Attempt, ask: EncodedAsk) -> Asked:
+        policy = attempt.node.asks
+        assert policy is not None
+        if ask.resource is not None:
+            self.door(attempt).verify(ask.resource)  # nobody is asked about content that is not what its row says
+        asked = {
+            "question": ask.question,
+            "summary": ask.summary,
+            "operation": ask.operation,
+            "key": ask.key,
+            "resource": ask.resource,
+            "people": policy.people,
+            "teams": policy.teams,
+            "needs": policy.needs,
+            "four_eyes": policy.four_eyes,
+            "on_timeout": policy.on_timeout,
+            "within_ms": round(policy.within_seconds * 1000),
+        }
+        return Asked(attempt.lease, Question(new_id(), asked, ask.payload))
 
     def _spawn(self, attempt: Attempt, spawn: EncodedSpawn) -> Steer:
         lease = attempt.lease

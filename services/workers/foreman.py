@@ -20,7 +20,7 @@ from stanchion.runtime.hints import ORCHESTRATOR, RELAY, WORKERS, Hints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
 
-from .attempt import Attempt, Steer, Stopped
+from .attempt import Asked, Attempt, Steer, Stopped
 from .catalogue import Catalogue
 from .durations import Durations
 from .offers import Offers
@@ -148,7 +148,7 @@ class Foreman:
 
     def _measure(self, attempt: Attempt) -> None:
         lease = attempt.lease
-        if attempt.begun_at is not None and isinstance(attempt.outcome, Done | Steer):
+        if attempt.begun_at is not None and isinstance(attempt.outcome, Done | Steer | Asked):
             self.durations.add((lease.workflow, lease.workflow_version, lease.node), attempt.ran_seconds)
             metrics.step_seconds.labels(attempt.node.queue).observe(attempt.ran_seconds)
 

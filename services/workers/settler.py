@@ -28,11 +28,11 @@ from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 from stanchion.runtime.logging import get_logger
 from stanchion.telemetry import metrics
 
-from .attempt import Attempt, Doubt, Outcome, Probed, Steer, Stopped
+from .attempt import Asked, Attempt, Doubt, Outcome, Probed, Steer, Stopped
 from .catalogue import Catalogue
 from .executor import delay_ms
 
-T = TypeVar("T", Done, Steer, Failure)
+T = TypeVar("T", Done, Steer, Asked, Failure)
 
 log = get_logger()
 
@@ -68,6 +68,8 @@ class Settler:
         self._each(done, lambda some: self._complete(some, room if some is done else 0))
         for steer in (o for o in live if isinstance(o, Steer)):
             self._each([steer], self._steer)
+        for asked in (o for o in live if isinstance(o, Asked)):
+            self._each([asked], self._ask)
         self._each([o for o in live if isinstance(o, Failure)], self._fail)
         self._stopped([o for o in live if isinstance(o, Stopped)])
         for each in live:
@@ -166,6 +168,11 @@ class Settler:
             if "expand" in steer.plan:
                 self.hints.publish(ORCHESTRATOR)
 
+    def _ask(self, asking: Sequence[Asked]) -> None:
+        for asked in asking:
+            accepted = self.leases.ask(asked.lease, asked.question)
+            self._let_go([asked], {asked.lease.step_id} if accepted else set(), "ask")
+
     def _fail(self, failures: Sequence[Failure]) -> None:
         states = self.leases.fail(failures)
         self._let_go(failures, states.keys(), "fail")
@@ -194,7 +201,7 @@ class Settler:
         self.hints.publish(RELAY)
         self.hints.publish(ORCHESTRATOR)
 
-    def _let_go(self, handed_in: Sequence[Done | Failure], accepted: Iterable[UUID], what: str) -> None:
+    def _let_go(self, handed_in: Sequence[Done | Asked | Failure], accepted: Iterable[UUID], what: str) -> None:
         accepted = set(accepted)
         for each in handed_in:
             self.drop(each.lease)

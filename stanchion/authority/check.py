@@ -134,6 +134,7 @@ class _Checked:
         yield from self._steps(run)
         yield from self._attempts()
         yield from self._operations()
+        yield from self._approvals()
         yield from self._barriers(run)
         yield from self._artifacts()
 
@@ -228,6 +229,26 @@ class _Checked:
                 version=(row.version, told.version),
                 step_id=(row.step_id, told.step_id),
             )
+
+    def _approvals(self) -> Iterator[Difference]:
+        left = dict(self.story.approvals)
+        for row in self.rows(
+            "SELECT a.approval_id, a.state, a.version, (SELECT count(*) FROM stanchion.approval_vote v"
+            " WHERE v.approval_id = a.approval_id) AS votes FROM stanchion.approval a WHERE a.run_id = %(run)s"
+        ):
+            told = left.pop(row.approval_id, None)
+            if told is None:
+                yield from self._unlike("approval", row.approval_id, row=(row.state, None))
+                continue
+            yield from self._unlike(
+                "approval",
+                row.approval_id,
+                state=(row.state, told.state),
+                version=(row.version, told.version),
+                votes=(row.votes, told.votes),
+            )
+        for approval_id, told in left.items():
+            yield from self._unlike("approval", approval_id, row=(None, told.state))
 
     def _artifacts(self) -> Iterator[Difference]:
         left = dict(self.story.artifacts)

@@ -17,6 +17,14 @@ E-OP-12 | 409 | undone | The operation was done and undone; its key is spent. | 
 E-OP-13 | 409 | operation is not in doubt | Only what became of an operation whose outcome is unknown can be told by a person. | Look at it: stanchion op show.
 E-OP-14 | 500 | nothing to undo | A step that undoes names no operation that is there. | Report it.
 E-OP-15 | 409 | can't be undone | The operation is not confirmed, or nobody declared how it is undone. | Look at it: stanchion op show.
+E-APR-01 | 409 | approval is decided | It was granted, rejected, used, revoked, or its time is over. | Look at it: stanchion approval show.
+E-APR-02 | 409 | approval has expired | Nobody decided in time. | Reopen the step, so that it asks again.
+E-APR-03 | 403 | not one's decision | Others were asked, the vote was passed on, or one asked for it oneself. | Let those decide who were asked.
+E-APR-04 | 409 | something else was shown | The hash that came with the vote is not that of what the approval covers. | Look at it again, and decide on what is shown now.
+E-APR-05 | 409 | vote is cast | Everybody says yes or no once, and passes the vote on once; and there is a limit to what is said. | Revoke the approval, if it was a mistake.
+E-APR-06 | 409 | vote can't be passed on | They may not decide it, or have said something already. | Name another approver.
+E-APR-07 | 409 | version is not the latest | People are asked about the latest version of an artifact of the task. | Ask about the newer one.
+E-APR-08 | 422 | not approved | An operation goes out under an approval that covers it: its kind, key, payload and version, in time, once. | Ask again.
 """  # noqa: E501 - one code, one line
 
 EFFECT_CODES = tuple(

@@ -57,6 +57,8 @@ STEP: Final = {
     "StepDoubted": "unknown",
     "StepProbed": "reconciling",
     "StepSettled": "ready",
+    "StepAsked": "waiting",
+    "StepAnswered": "succeeded",
 }
 ATTEMPT: Final = {
     "StepStarted": "running",
@@ -68,6 +70,7 @@ ATTEMPT: Final = {
     "StepCancelled": "superseded",
     "StepDoubted": "failed",
     "StepSettled": "released",
+    "StepAsked": "succeeded",
 }
 OPERATION: Final = {
     "OperationPrepared": "prepared",
@@ -78,6 +81,16 @@ OPERATION: Final = {
     "OperationRefused": "refused",
     "OperationCompensated": "compensated",
 }
+APPROVAL: Final = {
+    "ApprovalRequested": "requested",
+    "ApprovalGranted": "granted",
+    "ApprovalRejected": "rejected",
+    "ApprovalExpired": "expired",
+    "ApprovalRevoked": "revoked",
+    "ApprovalSpent": "spent",
+}
+SAID: Final = ("ApprovalVoted", "ApprovalRefused")
+"""What happens to an approval and leaves its state."""
 UNSETTLED: Final = ("dispatched", "unknown")
 ARTIFACT: Final = {
     "ArtifactBegun": "pending",
@@ -128,6 +141,15 @@ class Operation:
 
 
 @dataclass(slots=True)
+class Approval:
+    """One question to people, by what was said and decided."""
+
+    state: str = "requested"
+    version: int = 0
+    votes: int = 0
+
+
+@dataclass(slots=True)
 class Barrier:
     """One barrier."""
 
@@ -171,6 +193,7 @@ class Story:
     attempts: dict[tuple[UUID, int], Attempt] = field(default_factory=dict)
     barriers: dict[UUID, Barrier] = field(default_factory=dict)
     operations: dict[UUID, Operation] = field(default_factory=dict)
+    approvals: dict[UUID, Approval] = field(default_factory=dict)
     artifacts: dict[UUID, Artifact] = field(default_factory=dict)
     faults: list[tuple[str, UUID | None, str]] = field(default_factory=list)
     _templates: dict[UUID, list[UUID]] = field(default_factory=dict)
@@ -194,6 +217,8 @@ class Story:
         kind = event.kind
         if kind in OPERATION and event.step_id is not None:
             self._tell_operation(event, event.step_id)
+        elif kind in APPROVAL or kind in SAID:
+            self._tell_approval(event)
         elif kind in ARTIFACT or kind in PINS:
             self._tell_artifact(event)
         elif event.step_id is not None:
@@ -252,6 +277,20 @@ class Story:
             self.faults.append(("operation", operation_id, f"{event.kind} of an operation that no event prepared"))
         self.operations[operation_id] = Operation(step_id, OPERATION[event.kind], event.version or 0)
 
+    def _tell_approval(self, event: Event) -> None:
+        approval_id = UUID(event.body["approval"])
+        if event.kind == "ApprovalRequested":
+            self.approvals[approval_id] = Approval()
+            return
+        approval = self.approvals.get(approval_id)
+        if approval is None:
+            self.faults.append(("approval", approval_id, f"{event.kind} of an approval that no event requested"))
+            return
+        self._expect("approval", approval_id, event, approval.version)
+        approval.version = event.version or 0
+        approval.state = APPROVAL.get(event.kind, approval.state)
+        approval.votes += event.kind == "ApprovalVoted"
+
     def _tell_artifact(self, event: Event) -> None:
         version_id = UUID(event.body["artifact"])
         if event.kind == "ArtifactBegun":
@@ -290,6 +329,10 @@ class Story:
                 step.attempts += 1
                 step.stand_in = event.body.get("stand_in") is not None
                 step.with_result = not step.stand_in
+            case "StepAsked":
+                step.attempts += 1
+            case "StepAnswered":
+                step.with_result = True
             case "StepRetryScheduled" | "StepFailed" | "StepLost":
                 step.attempts = event.body["attempts"]
             case "StepSkipped":

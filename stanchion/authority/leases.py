@@ -96,6 +96,14 @@ def _shown(progress: Any) -> Jsonb | None:
         return None
 
 
+class Question(NamedTuple):
+    """What people are asked: `asked` is the question, what it covers and who decides, `payload` what is bound."""
+
+    approval_id: UUID
+    asked: dict[str, Any]
+    payload: Any
+
+
 class Leases:
     """The worker's side of the database, under the worker's login."""
 
@@ -162,6 +170,26 @@ class Leases:
                 None if done.blob is not None else _json(done.body),
                 done.blob,
                 _json(plan),
+            ),
+        )
+        return bool(rows[0][0])
+
+    def ask(self, lease: Lease, question: Question) -> bool:
+        """Ask people, and let the step wait for them; False when it was refused for its fence.
+
+        Raises Conflict E-APR-07 for a version that is not the latest of its name.
+        """
+        rows = self.database.call(
+            "ask",
+            "SELECT stanchion.ask(%s, %s, %s, %s, %s, %s, %s)",
+            (
+                self.worker_id,
+                lease.step_id,
+                lease.fence,
+                question.approval_id,
+                _json(question.asked),
+                _json(question.payload),
+                payload.digest(question.payload),
             ),
         )
         return bool(rows[0][0])

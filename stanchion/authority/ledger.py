@@ -34,11 +34,12 @@ class Prepared(NamedTuple):
 
 
 class Dispatched(NamedTuple):
-    """Whether the request may leave. `outcome`: dispatched, cancelled, key_over, busy or stale."""
+    """Whether the request may leave. `outcome`: dispatched, unapproved (and `why`), cancelled, key_over, busy or stale."""
 
     outcome: str
     sends: int
     deadline: datetime | None
+    why: str | None = None
 
 
 class Doubted(NamedTuple):
@@ -76,12 +77,20 @@ class Intent:
     payload: Any
     hash: bytes
     compensates: UUID | None = None
+    approval: UUID | None = None
 
     @classmethod
-    def of(cls, operation: AnyOperation, key: str, value: Any, compensates: UUID | None = None) -> Intent:
+    def of(
+        cls,
+        operation: AnyOperation,
+        key: str,
+        value: Any,
+        compensates: UUID | None = None,
+        approval: UUID | None = None,
+    ) -> Intent:
         """From a Python value; raises Rejected E-OP-04, and Unprocessable for a key that can't be one."""
         body = payload.check(operation.encode(value))
-        return cls(operation, payload.check_key(key, "key"), body, payload.digest(body), compensates)
+        return cls(operation, payload.check_key(key, "key"), body, payload.digest(body), compensates, approval)
 
 
 class Ledger:
@@ -100,7 +109,7 @@ class Ledger:
         new = ids.new_id()
         rows = self.database.call(
             "op_prepare",
-            "SELECT * FROM stanchion.op_prepare(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "SELECT * FROM stanchion.op_prepare(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 self.worker_id,
                 lease.step_id,
@@ -119,6 +128,8 @@ class Ledger:
                 operation.lands_within_ms,
                 None if operation.undo is None else operation.undo.kind,
                 intent.compensates,
+                operation.needs_approval,
+                intent.approval,
             ),
         )
         return Prepared._make(rows[0])
@@ -127,7 +138,7 @@ class Ledger:
         """Commit that the request is about to leave; only `dispatched` allows it to."""
         rows = self.database.call(
             "op_dispatch",
-            "SELECT outcome, sends, deadline FROM stanchion.op_dispatch(%s, %s, %s, %s)",
+            "SELECT outcome, sends, deadline, why FROM stanchion.op_dispatch(%s, %s, %s, %s)",
             (self.worker_id, lease.step_id, lease.fence, operation_id),
         )
         return Dispatched._make(rows[0])

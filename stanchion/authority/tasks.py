@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, case, func, select
 
 from stanchion.contracts import payload
 from stanchion.contracts.ids import new_id
@@ -177,7 +177,10 @@ def _task_to_retry(connection: Connection, task_id: UUID) -> Row:
 
 def _outside_fans(run_id: UUID) -> Any:
     step = tables.step.c
-    columns = (step.step_id, step.state, step.round, step.input, step.input_blob)
+    # a decision that allows nothing any more is asked for anew, and what came after it runs again
+    lapsed = (step.state == "succeeded") & func.stanchion.has_lapsed(step.tenant_id, step.step_id)
+    state = case((lapsed, "lapsed"), else_=step.state).label("state")
+    columns = (step.step_id, state, step.round, step.input, step.input_blob)
     replaced = step.replaced_by.is_not(None).label("replaced")
     own = (func.coalesce(step.answers, step.node) == step.node).label("own")
     return select(func.coalesce(step.answers, step.node).label("node"), *columns, replaced, own).where(

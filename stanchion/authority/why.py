@@ -31,6 +31,7 @@ KINDS: Final = {ids.TASK: "task", ids.RUN: "run", ids.STEP: "step", BARRIER: "ba
 _TASK, _RUN, _STEP = tables.task.c, tables.run.c, tables.step.c
 _BARRIER, _ATTEMPT, _TIMER = tables.barrier.c, tables.attempt.c, tables.timer.c
 _READY, _WORKER, _OPERATION = tables.ready.c, tables.worker.c, tables.operation.c
+_APPROVAL, _VOTE = tables.approval.c, tables.approval_vote.c
 
 # By name: a column that a later release adds must not be asked of an earlier schema.
 _TASK_SHOWN = [_TASK[name] for name in ("task_id", "run_id", "state", "deadline_at")]
@@ -150,7 +151,7 @@ class _Look:
                     Reason("W-STEP", f"{step['node']} waits for {step['waits']} more of what it comes after")
                 )
         reasons += [*self._ready(run, this), *self._leases(run, this), *self._retries(run, this)]
-        reasons += [*self._planning(run, this), *self._doubts(this)]
+        reasons += [*self._planning(run, this), *self._doubts(this), *self._approvals(this)]
         if step["state"] == "failed":
             reasons += self._failed_step(step, run)
         return Why("step", step_id, run["task_id"], step["state"], why_texts.ordered(reasons))
@@ -179,6 +180,7 @@ class _Look:
             *self._leases(run, mine),
             *self._retries(run, mine),
             *self._doubts(mine),
+            *self._approvals(mine),
             *self._planning(run, mine),
             *self._barriers(run, _BARRIER.run_id == run_id),
         ]
@@ -314,6 +316,21 @@ class _Look:
             .limit(SHOWN)
         )
         return [why_texts.doubt(row) for row in found]
+
+    def _approvals(self, which: Any) -> list[Reason]:
+        approved = select(func.count()).where(_VOTE.approval_id == _APPROVAL.approval_id, _VOTE.vote == "approve")
+        shown = ("approval_id", "node", "people", "teams", "needs", "created_at", "expires_at")
+        joined = tables.step.join(
+            tables.approval, (_APPROVAL.step_id == _STEP.step_id) & (_APPROVAL.fence == _STEP.fence)
+        )
+        found = self.rows(
+            select(*(_APPROVAL[name] for name in shown), approved.scalar_subquery().label("approved"))
+            .select_from(joined)
+            .where(which, _STEP.state == "waiting", _APPROVAL.state == "requested")
+            .order_by(_APPROVAL.approval_id)
+            .limit(SHOWN)
+        )
+        return [why_texts.approval(row) for row in found]
 
     def _planning(self, run: Row, which: Any) -> list[Reason]:
         joined = tables.step.join(tables.timer, (_TIMER.target_id == _STEP.step_id) & (_TIMER.kind == "expand"))

@@ -23,6 +23,9 @@ WHY: Final[dict[str, WhyInfo]] = {
     "W-STALLED": WhyInfo("The children of a fan-out should long be there: the orchestrator fails on them.", False),
     "W-TELL": WhyInfo("Nobody but a person can find out whether an operation was done.", False),
     "W-HELD": WhyInfo("Failed children hold a join: it waits until they are reopened, or opened without.", False),
+    "W-APPROVAL": WhyInfo(
+        "People are asked: the step goes on once they decide, or with a no once their time is over.", False
+    ),
     "W-UNKNOWN": WhyInfo("An operation was sent and nobody knows whether it was done: it is asked after.", True),
     "W-WINDING": WhyInfo("The run is ending: what has not started is cancelled, what runs gets its grace.", True),
     "W-LOST": WhyInfo("A lease has run out and was not taken back yet; the orchestrator does that.", True),

@@ -62,6 +62,16 @@ def doubt(row: Row) -> Reason:
     return Reason("W-TELL", text, row["unknown_since"], fix=tell, details=details)
 
 
+def approval(row: Row) -> Reason:
+    """What people are asked, and how many of them have approved it."""
+    shown = ids.public(ids.APPROVAL, row["approval_id"])
+    asked = ", ".join([*row["teams"], *row["people"]]) or "any approver"
+    text = f"{row['node']} waits for {row['needs'] - row['approved']} of {row['needs']} approvals ({asked})"
+    details = {"approval": shown, "node": row["node"], "needs": row["needs"], "approved": row["approved"]}
+    fix = (f"stanchion approval show {shown}", f"stanchion approval approve {shown}")
+    return Reason("W-APPROVAL", text, row["created_at"], row["expires_at"], fix, details)
+
+
 def planning(row: Row, run: Row) -> Reason:
     """A fan-out whose children are not all there."""
     if not row["late"]:

@@ -54,6 +54,18 @@ TREE: Final = Branch(
                 "compensate": Leaf("stanchion.cli.op:compensate", "have an effect undone"),
             },
         ),
+        "approval": Branch(
+            "approvals",
+            {
+                "list": Leaf("stanchion.cli.approval:list_approvals", "list approvals, or what waits for you"),
+                "show": Leaf("stanchion.cli.approval:show", "show what is asked, and what was said"),
+                "approve": Leaf("stanchion.cli.approval:approve", "approve what is shown"),
+                "reject": Leaf("stanchion.cli.approval:reject", "say no"),
+                "ask-back": Leaf("stanchion.cli.approval:ask_back", "say what you want to know first"),
+                "delegate": Leaf("stanchion.cli.approval:delegate", "pass your vote on"),
+                "revoke": Leaf("stanchion.cli.approval:revoke", "take an approval back"),
+            },
+        ),
         "worker": Branch(
             "workers",
             {

@@ -99,6 +99,7 @@ class Http:
         timeout: Duration = "30s",
         reach: Reach | None = None,
         unsafe_no_check: str | None = None,
+        needs_approval: bool = False,
     ) -> Operation[Any, HttpReceipt]:
         """An operation of this host; its payload is any JSON value, and is what is sent unless `body` makes it.
 
@@ -132,6 +133,7 @@ class Http:
             timeout=timeout,
             reach=reach,
             unsafe_no_check=unsafe_no_check,
+            needs_approval=needs_approval,
         )
 
     def _request(self, method: str, path: str, call: Call, body: Any) -> Answer:

@@ -48,14 +48,23 @@ class Smtp:
         self.starttls = starttls
         self.login = login
 
-    def operation(self, kind: str = "mail.send", *, timeout: Duration = "30s") -> Operation[Letter, dict[str, str]]:
+    def operation(
+        self, kind: str = "mail.send", *, timeout: Duration = "30s", needs_approval: bool = False
+    ) -> Operation[Letter, dict[str, str]]:
         """The operation that sends a `Letter`; its receipt names the Message-ID and what the server said."""
 
         def do(call: Call, letter: Letter) -> dict[str, str]:
             return self._send(call, letter)
 
         why = "SMTP has no look-up: whether a letter arrived can only be seen where it was to arrive"
-        return Operation(kind, do=do, timeout=timeout, reach="irreversible", unsafe_no_check=why)
+        return Operation(
+            kind,
+            do=do,
+            timeout=timeout,
+            reach="irreversible",
+            unsafe_no_check=why,
+            needs_approval=needs_approval,
+        )
 
     def _send(self, call: Call, letter: Letter) -> dict[str, str]:
         message = self._message(call, letter)

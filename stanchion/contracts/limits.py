@@ -40,6 +40,12 @@ ERROR_CHARACTERS: Final = 4_000  # error text kept of one attempt; the rest is c
 NOTE_CHARACTERS: Final = 200  # the note of ctx.progress; the rest is cut
 HEADER_BYTES: Final = 4 * KIB  # one header of a message
 
+# --- approvals ---
+QUESTION_CHARACTERS: Final = 500  # what people are asked, in plain words
+SUMMARY_CHARACTERS: Final = 20_000  # what is rendered for them beside it
+APPROVERS: Final = 20  # people or teams that one approval names, and approvals that it needs
+VOTES: Final = 200  # what is said about one approval, questions included
+
 # --- shapes ---
 FAN_OUT_CHILDREN: Final = 100_000  # children of one fan-out
 FAN_OUT_CHUNK: Final = (

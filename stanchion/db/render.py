@@ -31,12 +31,13 @@ READERS_SEE = {"artifact_version": "state = 'available'"}
 
 INLINED = ("clock", "event_xid")
 """Functions that must stay inlinable: a default that calls them runs for every row."""
-FENCED_TABLES = ("result", "event", "attempt", "artifact_version", "operation")
+FENCED_TABLES = ("result", "event", "attempt", "artifact_version", "operation", "approval")
 APPEND_ONLY = {
     "event": "run",
     "barrier_release": "barrier",
     "refused_write": "run",
     "operation_probe": "operation",
+    "approval_vote": "approval",
     "audit": "",
     "workflow": "",
 }
@@ -114,6 +115,9 @@ def _triggers() -> list[str]:
     )
     out.append(
         "CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();"
+    )
+    out.append(
+        "CREATE TRIGGER approval_vote_guard BEFORE INSERT ON stanchion.approval_vote FOR EACH ROW EXECUTE FUNCTION stanchion.approval_vote_guard();"
     )
     out.append(
         "CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();"

@@ -45,6 +45,14 @@ OPERATION_RULES = """
   IF OLD.state IN ('confirmed', 'refused', 'compensated') AND (coalesce(NEW.receipt, OLD.receipt), NEW.provider_id, NEW.sends) IS DISTINCT FROM (OLD.receipt, OLD.provider_id, OLD.sends) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what is known of an operation is immutable';
   END IF;
+  -- the approval it goes out under is chosen before it goes out
+  IF NEW.approval_id IS DISTINCT FROM OLD.approval_id AND NEW.state <> 'prepared' THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the approval of an operation changes only while it is prepared';
+  END IF;
+  IF NEW.state = 'dispatched' AND OLD.state <> 'dispatched' AND (NEW.needs_approval OR NEW.approval_id IS NOT NULL) AND NOT EXISTS (
+    SELECT FROM stanchion.approval a WHERE a.approval_id = NEW.approval_id AND a.tenant_id = NEW.tenant_id AND a.state = 'spent' AND a.spent_by = NEW.operation_id AND stanchion.approval_fault(a, NEW) IS NULL) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation that needs an approval is dispatched under one that covers it';
+  END IF;
   IF NEW.state <> OLD.state THEN
     -- what moved it: its step's holder, the reaper, the canceller, a person or the engine
     IF NEW.proof > 0 AND EXISTS (
@@ -68,6 +76,35 @@ OPERATION_RULES = """
     END IF;
   END IF;
   NEW.proof := 0;"""
+APPROVAL_RULES = (
+    VERSIONED.format(table="approval")
+    + """
+  IF (NEW.node, NEW.question, NEW.on_timeout, NEW.created_at) IS DISTINCT FROM (OLD.node, OLD.question, OLD.on_timeout, OLD.created_at) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what people were asked never changes';
+  END IF;
+  -- nor what they were shown; retention may take it away once the task has ended, its hash stays
+  IF (NEW.summary, NEW.payload) IS DISTINCT FROM (OLD.summary, OLD.payload)
+     AND NOT (NEW.summary IS NULL AND NEW.payload IS NULL AND (SELECT t.ended_at IS NOT NULL FROM stanchion.task t WHERE t.task_id = OLD.task_id AND t.tenant_id = OLD.tenant_id)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what people were shown never changes';
+  END IF;
+  IF NEW.state = 'granted' AND OLD.state <> 'granted' AND (OLD.expires_at <= stanchion.clock() OR stanchion.votes_for(OLD) < OLD.needs) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an approval is granted by the votes it needs, in its time';
+  END IF;
+  IF NEW.state = 'rejected' AND OLD.state <> 'rejected' AND NOT EXISTS (SELECT FROM stanchion.approval_vote v WHERE v.approval_id = OLD.approval_id AND v.tenant_id = OLD.tenant_id AND v.vote = 'reject') THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an approval is rejected by a vote';
+  END IF;
+  IF NEW.state = 'expired' AND OLD.state <> 'expired' AND OLD.expires_at > stanchion.clock() THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an approval expires when its time is over';
+  END IF;
+  IF NEW.state = 'spent' AND OLD.state <> 'spent' THEN
+    IF coalesce((SELECT coalesce(stanchion.approval_fault(OLD, o), CASE WHEN o.state <> 'prepared' OR o.approval_id IS DISTINCT FROM OLD.approval_id THEN 'operation' END, '')
+                 FROM stanchion.operation o WHERE o.operation_id = NEW.spent_by AND o.tenant_id = OLD.tenant_id), 'gone') <> '' THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an approval is spent on the one operation that it covers, as it was shown';
+    END IF;
+  ELSIF NEW.spent_by IS DISTINCT FROM OLD.spent_by THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what an approval was spent on never changes';
+  END IF;"""
+)
 ARTIFACT_RULES = (
     VERSIONED.format(table="artifact_version")
     + """
@@ -87,5 +124,6 @@ RULES = {
     "attempt": ATTEMPT_RULES,
     "operation": OPERATION_RULES,
     "artifact_version": ARTIFACT_RULES,
+    "approval": APPROVAL_RULES,
 }
 """The rest of a guard, behind its transitions: versions, proofs, and what a move needs to be known."""

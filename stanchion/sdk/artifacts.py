@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from stanchion.authority.artifact_flips import SWEPT, public, stored
+from stanchion.authority.artifact_flips import SWEPT, public, stored, verify
 from stanchion.authority.held_artifacts import HeldArtifacts
 from stanchion.authority.leases import Lease, Leases
 from stanchion.contracts import ids, limits
@@ -101,6 +101,14 @@ class ArtifactDoor:
         store = self.objects.of(self._lease.tenant_id)
         sha256 = bytes.fromhex(found.sha256)
         return store.open_verified(sha256) if (start, end) == (0, None) else store.open(sha256, start=start, end=end)
+
+    def verify(self, artifact: Artifact | str) -> None:
+        """Read all of a version, and raise InvariantViolated or NotFound when it is not what its row says."""
+        version = _version(artifact)
+        found = self._ask(lambda: self._held.find(self._lease, version))
+        fault = verify(self.objects.of(self._lease.tenant_id), bytes.fromhex(found.sha256), found.size)
+        if fault is not None:
+            raise fault
 
     def _stored(self, source: Source) -> Stored:
         backoff = Backoff(0.1, 2.0)

@@ -15,6 +15,7 @@ from stanchion.errors import LeaseLost, Unavailable
 from stanchion.runtime.logging import get_logger
 from stanchion.sdk.artifact_streams import ArtifactDownload, ArtifactUpload
 from stanchion.sdk.artifacts import ArtifactDoor, Content, MadeFrom
+from stanchion.workflow.approval import Decision
 from stanchion.workflow.artifact import Artifact
 from stanchion.workflow.operation import Operation
 
@@ -110,7 +111,9 @@ class Context:
         if (why := self._stopped()) is not None:
             raise LeaseLost(self.step, fence=self.fence, why=why)
 
-    def op(self, operation: Operation[P, R] | str, payload: P, *, key: str) -> Pending[R]:
+    def op(
+        self, operation: Operation[P, R] | str, payload: P, *, key: str, approval: Decision | None = None
+    ) -> Pending[R]:
         """Have an effect outside, once for each key, whatever dies: `await` it, or call `wait()` in plain functions.
 
         Gives the receipt, also when an earlier attempt or run had the effect. The key says what is meant, never which
@@ -118,8 +121,11 @@ class Context:
         operation that the workflow does not declare, Refused when the other side decided against it, Unavailable
         E-OP-09 when it was not done for now (the step's retries do it later), E-OP-06 when another step is at it. When
         nobody knows whether it was done the step leaves the worker, and comes back once it is known.
+
+        With `approval`, the result of an approval step, it leaves only while that covers it: the database compares kind,
+        key, payload, version and time each time before it is sent. Raises Rejected E-APR-08.
         """
-        return Pending(lambda: self.gateway.perform(operation, payload, key))
+        return Pending(lambda: self.gateway.perform(operation, payload, key, approval))
 
     @property
     def gateway(self) -> Gateway:

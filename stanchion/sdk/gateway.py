@@ -20,6 +20,7 @@ from stanchion.contracts.texts import clean
 from stanchion.errors import Conflict, InDoubt, LeaseLost, NotFound, Rejected, StanchionError, Unavailable
 from stanchion.runtime import failpoints
 from stanchion.runtime.logging import get_logger
+from stanchion.workflow.approval import Decision
 from stanchion.workflow.operation import AnyOperation, Call, NotSent, Operation, Refused
 
 from .reading import Ask
@@ -76,10 +77,15 @@ class Gateway:
         self.ask = ask
         self.stop = stop
 
-    async def perform(self, operation: Operation[P, R] | str, value: P, key: str) -> R:
+    async def perform(
+        self, operation: Operation[P, R] | str, value: P, key: str, approval: Decision | None = None
+    ) -> R:
         """Do it, unless it was done: returns the receipt. Raises what `ctx.op` says."""
         declared = self._declared(operation)
-        intent = Intent.of(declared, key, value)
+        if approval is not None and not approval.approved:
+            raise _unapproved(declared.kind, key, approval.outcome)
+        covering = None if approval is None else ids.parse(approval.approval_id, ids.APPROVAL)
+        intent = Intent.of(declared, key, value, approval=covering)
         prepared = await self._database(lambda: self.ledger.prepare(self.lease, intent))
         receipt = await self._answered(intent, prepared)
         found: R = declared.decode_receipt(receipt)
@@ -156,6 +162,8 @@ class Gateway:
                 case "cancelled":
                     self.stop()
                     raise self._lost("its run is being cancelled")
+                case "unapproved":
+                    raise _unapproved(operation.kind, intent.key, dispatched.why or "none")
                 case "key_over":
                     break
             call = self._call_of(operation, prepared.request_key or "", operation_id, dispatched)
@@ -295,6 +303,20 @@ class Gateway:
 
     def _lost(self, why: str) -> LeaseLost:
         return LeaseLost(self.lease.node, fence=self.lease.fence, why=why)
+
+
+def _unapproved(kind: str, key: str, why: str) -> Rejected:
+    said = {
+        "none": "no approval was given, or there is none of this id",
+        "spent": "it was spent on another operation",
+        "votes": "who approved it may not any more",
+    }
+    return Rejected(
+        "E-APR-08",
+        f"{kind} {key!r} is not approved",
+        why=said.get(why, f"the approval is for {why}" if why.startswith("another") else f"the approval is {why}"),
+        fix="ask again: what is sent must be what was shown, in time, once",
+    )
 
 
 def _told(code: str, error: BaseException) -> dict[str, Any]:

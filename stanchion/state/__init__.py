@@ -4,6 +4,7 @@ From each definition come: the code's `StrEnum`, the CHECK constraints and the t
 diagram and table in `docs/reference/states.md`, and the generated test matrix in `tests/state`.
 """
 
+from .approval import APPROVAL, ApprovalState
 from .artifact import ARTIFACT, ArtifactState
 from .attempt import ATTEMPT, AttemptState
 from .barrier import BARRIER, BarrierState
@@ -13,9 +14,10 @@ from .run import RUN, RunState
 from .step import STEP, StepState
 from .task import TASK, TaskState
 
-MACHINES: tuple[Machine, ...] = (TASK, RUN, STEP, ATTEMPT, BARRIER, OPERATION, ARTIFACT)
+MACHINES: tuple[Machine, ...] = (TASK, RUN, STEP, ATTEMPT, BARRIER, OPERATION, ARTIFACT, APPROVAL)
 
 __all__ = [
+    "APPROVAL",
     "ARTIFACT",
     "ATTEMPT",
     "BARRIER",
@@ -24,6 +26,7 @@ __all__ = [
     "RUN",
     "STEP",
     "TASK",
+    "ApprovalState",
     "ArtifactState",
     "AttemptState",
     "BarrierState",

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-Actor = Literal["submitter", "planner", "barrier", "worker", "reaper", "timer", "canceller", "operator", "engine"]
+Actor = Literal[
+    "submitter", "planner", "barrier", "worker", "reaper", "timer", "canceller", "operator", "approver", "engine"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,7 @@ OPERATION = Machine(
         "reach",
         "undo_kind",
         "compensates",
+        "needs_approval",
     ),
     shapes={
         "an_operation_was_sent_when_it_is_known_of": "state IN ('prepared', 'refused', 'not_done') OR sends > 0",

@@ -35,6 +35,17 @@ STEP = Machine(
     transitions=(
         Transition("release", (S.PENDING,), S.READY, ("barrier", "worker"), "what it waited for is there", "StepReady"),
         Transition("open", (S.PENDING,), S.WAITING, ("barrier",), "a fan-out waits for its branches", "FanOpened"),
+        Transition(
+            "ask",
+            HELD,
+            S.WAITING,
+            ("worker",),
+            "people are asked; no lease and no slot waits",
+            "StepAsked",
+            fenced=True,
+        ),
+        Transition("answer", (S.WAITING,), S.SUCCEEDED, ("approver", "timer"), "it was decided", "StepAnswered"),
+        Transition("unanswered", (S.WAITING,), S.FAILED, ("timer",), "nobody decided in time", "StepFailed"),
         Transition("close", (S.WAITING,), S.SUCCEEDED, ("barrier",), "all branches have settled", "FanClosed"),
         Transition(
             "skip", (S.PENDING,), S.SKIPPED, ("barrier", "worker"), "not chosen, or never possible", "StepSkipped"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, get_origin
 
 from stanchion.errors import Rejected
+from stanchion.workflow.approval import Ask, EncodedAsk, encode_ask
 from stanchion.workflow.carrier import Carrier, Unfit, carrier
 from stanchion.workflow.faults import refusal
 from stanchion.workflow.outcomes import Again, Go, Retry, Spawn
@@ -22,6 +23,7 @@ from stanchion.workflow.wirer import Filling
 __all__ = [
     "Encoded",
     "EncodedAgain",
+    "EncodedAsk",
     "EncodedGo",
     "EncodedRetry",
     "EncodedSpawn",
@@ -72,7 +74,7 @@ class EncodedRetry:
     reason: str
 
 
-Encoded: TypeAlias = EncodedValue | EncodedAgain | EncodedGo | EncodedSpawn | EncodedRetry
+Encoded: TypeAlias = EncodedValue | EncodedAsk | EncodedAgain | EncodedGo | EncodedSpawn | EncodedRetry
 
 
 class StepCodec:
@@ -197,7 +199,13 @@ class StepCodec:
                 )
             case Retry(after_seconds=after_seconds, reason=reason):
                 return EncodedRetry(after_seconds, reason)
-        return EncodedValue(self.encode_value(returned))
+        if self.step.options.asks is None:
+            return EncodedValue(self.encode_value(returned))
+        if not isinstance(returned, Ask):
+            raise refusal(
+                "E-STEP-32", f"{self.step.name}() returned no Ask", "$", fix="return Ask(...), or ask in another step"
+            )
+        return encode_ask(self.step.name, returned, workflow.operations.values())
 
     def encode_value(self, value: Any) -> Any:
         """A result as JSON; raises like `encode_result`."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Concatenate, Literal, Never, ParamSpec, Protocol, TypeVar
 
 from stanchion.contracts import limits
+from stanchion.workflow.approval import Ask, Decision, ask_spec
 from stanchion.workflow.codec import StepCodec
 from stanchion.workflow.context import Ctx
 from stanchion.workflow.describer import describe
@@ -24,7 +26,7 @@ from stanchion.workflow.signature import Signature, read_signature
 from stanchion.workflow.step import AnyStep, Step
 from stanchion.workflow.wirer import fill
 
-__all__ = ["StepDecorator", "Workflow"]
+__all__ = ["ApprovalDecorator", "StepDecorator", "Workflow"]
 
 C_contra = TypeVar("C_contra", bound=Ctx, contravariant=True)
 P = ParamSpec("P")
@@ -39,6 +41,14 @@ class StepDecorator(Protocol):
     """What `@workflow.step(...)` is: a function with a context first becomes a step with the same call."""
 
     def __call__(self, fn: Callable[Concatenate[C_contra, P], R], /) -> Step[P, R]:
+        """Declare `fn` as a step."""
+        ...
+
+
+class ApprovalDecorator(Protocol):
+    """What `@workflow.approval(...)` is: a function that asks becomes a step whose result is the decision."""
+
+    def __call__(self, fn: Callable[Concatenate[C_contra, P], Ask | Awaitable[Ask]], /) -> Step[P, Decision]:
         """Declare `fn` as a step."""
         ...
 
@@ -128,6 +138,42 @@ class Workflow:
 
         return declare
 
+    def approval(
+        self,
+        *bare: Never,
+        by: str | tuple[str, ...] = (),
+        needs: int = 1,
+        within: Duration = "1d",
+        timeout: Literal["reject", "fail"] = "reject",
+        four_eyes: bool = True,
+        after: AnyStep | tuple[AnyStep, ...] | list[AnyStep] | None = None,
+        each: bool = False,
+        join: Literal["all", "first"] | Join | None = None,
+        retries: int = limits.RETRIES,
+        queue: str = "default",
+        priority: int = limits.PRIORITY_DEFAULT,
+        isolation: Literal["thread", "process"] | None = None,
+    ) -> ApprovalDecorator:
+        """Declare a step that asks people: its function returns an Ask, its result is the Decision.
+
+        `by` names teams ("editors") and people ("person:ann"), or nobody: then any approver decides. `needs` of them
+        must approve, one rejection is enough; nobody decides twice, and with `four_eyes` not whoever submitted the task.
+        After `within` it is a rejection, or with timeout="fail" the step fails; silence never approves. While it waits it
+        holds no lease and no slot. The wiring is that of `step`.
+        """
+        given = {key: value for key, value in locals().items() if key in _STEP_OPTIONS}
+        where = calling_site()
+        if bare:
+            raise refusal("E-STEP-12", "approval needs its brackets", where, fix=f"@{self.name}.approval()")
+        asks = ask_spec(by, needs, within, timeout, four_eyes, where)
+        options = replace(read_options(_STEP_DEFAULTS | given, where), asks=asks)
+        scope = _local_names()
+
+        def declare(fn: Any) -> Any:
+            return self._declare(fn, options, read_signature(fn, where, scope, asks=True), where)
+
+        return declare
+
     def _declare(self, fn: Any, options: StepOptions, signature: Signature, where: Site) -> AnyStep:
         self._check_name(signature.name, where)
         for one in options.after:
@@ -203,6 +249,14 @@ class Workflow:
 
     def __repr__(self) -> str:
         return f"<workflow {self.name} v{self.version}, {len(self._steps)} steps>"
+
+
+_STEP_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(Workflow.step).parameters.items()
+    if name not in ("self", "bare")
+}
+_STEP_OPTIONS = frozenset(_STEP_DEFAULTS) - {"timeout"}
 
 
 def _by_kind(name: str, operations: Iterable[AnyOperation], where: Site) -> dict[str, AnyOperation]:

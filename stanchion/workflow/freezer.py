@@ -72,6 +72,7 @@ def _operation(one: AnyOperation) -> OperationSpec:
         undo=one.undo.kind if one.undo is not None else None,
         keeps_key_ms=one.keeps_key_ms,
         lands_within_ms=one.lands_within_ms,
+        needs_approval=one.needs_approval,
     )
 
 
@@ -176,6 +177,7 @@ def _node(step: AnyStep, links: Links, scopes: dict[str, Scope], fillings: tuple
             for one in fillings
         ),
         input_schema=object_schema(sent),
+        asks=options.asks,
         result_schema=carrier(result_of(step, links)).json_schema(result=True),
         **{name: getattr(options, name) for name in (*same, *times)},
     )

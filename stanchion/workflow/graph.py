@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from stanchion.contracts import payload
 from stanchion.errors import Unprocessable
 
-__all__ = ["Graph", "JoinSpec", "Node", "OperationSpec", "Param"]
+__all__ = ["AskSpec", "Graph", "JoinSpec", "Node", "OperationSpec", "Param"]
 
 # Wording of a schema that changes nothing on the wire: an edited docstring must not look like another graph.
 _WORDING: Final = {"title", "description", "examples", "$comment", "x-converts"}
@@ -69,6 +69,17 @@ class JoinSpec(_Frozen):
         return self
 
 
+class AskSpec(_Frozen):
+    """Who decides what a step asks: people and teams (none named: any approver), how many of them, and until when."""
+
+    people: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
+    needs: int = 1
+    within_seconds: float
+    on_timeout: Literal["reject", "fail"] = "reject"
+    four_eyes: bool = True
+
+
 class Node(_Frozen):
     """One declared step. Times are seconds; null means the engine's default (lease) or no limit (the others)."""
 
@@ -95,6 +106,7 @@ class Node(_Frozen):
     params: tuple[Param, ...] = ()
     input_schema: dict[str, Any] = Field(default_factory=dict)
     result_schema: dict[str, Any] = Field(default_factory=dict)
+    asks: AskSpec | None = None
 
 
 class OperationSpec(_Frozen):
@@ -107,6 +119,7 @@ class OperationSpec(_Frozen):
     undo: str | None = None
     keeps_key_ms: int | None = None
     lands_within_ms: int | None = None
+    needs_approval: bool = False
 
 
 class Graph(_Frozen):
@@ -164,6 +177,9 @@ class Graph(_Frozen):
         for name in ("operations", "compensate"):
             if not plain[name]:
                 del plain[name]  # so that what was registered before there were any is still the same graph
+        for node in plain["nodes"]:
+            if node["asks"] is None:
+                del node["asks"]
         return plain
 
     @classmethod

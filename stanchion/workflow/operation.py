@@ -86,7 +86,8 @@ class Operation(Generic[P, R]):
     `lands_within` is how long after it was sent a request may still be executed; None when that is not bounded.
     Without either, "not found" proves nothing, and a person has to decide. `unsafe_no_check` says why there is no
     `check`: then a person decides each time. `reach` tells how far it can be taken back; with `undo` it is
-    compensatable unless it says otherwise. Raises Rejected E-OP-02 or E-OP-03 where it stands.
+    compensatable unless it says otherwise. With `needs_approval` it goes out only under an approval that covers it:
+    `ctx.op(..., approval=decision)`. Raises Rejected E-OP-02 or E-OP-03 where it stands.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Operation(Generic[P, R]):
         reach: Reach | None = None,
         scope: Literal["task", "tenant"] = "task",
         unsafe_no_check: str | None = None,
+        needs_approval: bool = False,
     ) -> None:
         where = calling_site()
         if not isinstance(kind, str) or not _KIND.fullmatch(kind) or len(kind) > limits.NAME_CHARACTERS:
@@ -126,6 +128,13 @@ class Operation(Generic[P, R]):
                 why="when a worker dies in the middle, nobody can ask whether it was done: a person must decide each time",
                 fix='check=a function that looks it up, or unsafe_no_check="why there is none"',
             )
+        if not isinstance(needs_approval, bool):
+            raise _bad(
+                f"needs_approval={needs_approval!r} of {kind} is not True or False", where, fix="needs_approval=True"
+            )
+        self.needs_approval: bool = needs_approval
+        if undo is not None and undo.needs_approval:
+            raise _bad(f"undo= of {kind} needs an approval", where, fix="what undoes goes out by itself: ask before")
         self.scope = scope
         if scope not in ("task", "tenant"):
             raise _bad(f"scope={scope!r} of {kind} is no scope of keys", where, fix='"task" or "tenant"')

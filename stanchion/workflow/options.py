@@ -10,7 +10,7 @@ from stanchion.contracts import limits
 from stanchion.errors import Rejected
 from stanchion.workflow.durations import seconds
 from stanchion.workflow.faults import Site, refusal
-from stanchion.workflow.graph import JoinSpec
+from stanchion.workflow.graph import AskSpec, JoinSpec
 from stanchion.workflow.joins import join_spec
 from stanchion.workflow.step import AnyStep, Step
 
@@ -48,6 +48,7 @@ class StepOptions:
     total_seconds: float | None
     lease_seconds: float | None
     isolation: Isolation | None
+    asks: AskSpec | None = None
 
     def retryable(self, error: BaseException) -> bool:
         """By `no_retry` first, then `retry_on`; without them everything but Rejected and what is no Exception."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
+from stanchion.workflow.approval import Ask, Decision
 from stanchion.workflow.context import is_context
 from stanchion.workflow.faults import Site, refusal
 from stanchion.workflow.outcomes import OUTCOMES
@@ -68,9 +69,10 @@ class Signature:
         return ", ".join(f"{item}" + ("" if item.required else f" = {item.default!r}") for item in self.params)
 
 
-def read_signature(fn: Any, where: Site, scope: Mapping[str, Any]) -> Signature:
+def read_signature(fn: Any, where: Site, scope: Mapping[str, Any], *, asks: bool = False) -> Signature:
     """The signature of a step's function; raises Rejected E-STEP-11 to E-STEP-17.
 
+    One that `asks` returns an Ask, and its result is a Decision.
     `scope` are the local names at the decorator, for types that are defined inside a function.
     """
     name = _check_function(fn, where)
@@ -84,6 +86,9 @@ def read_signature(fn: Any, where: Site, scope: Mapping[str, Any]) -> Signature:
     _check_kinds(name, listed, where)
     _check_context(name, listed, resolve, where)
     params = tuple(_argument(name, parameter, resolve, where) for parameter in listed[1:])
+    if asks:
+        _check_asks(name, signature.return_annotation, resolve, where)
+        return Signature(name, params, Decision, frozenset())
     result, outcomes = _result(name, signature.return_annotation, resolve, where)
     return Signature(name, params, result, outcomes)
 
@@ -164,6 +169,14 @@ def _result(name: str, annotation: Any, resolve: _Resolver, where: Site) -> tupl
         )
     kind = resolve("its result", annotation)
     found = members(kind)
+    if Ask in found:
+        raise refusal(
+            "E-STEP-17",
+            f"{name}() returns {named(kind)}",
+            where,
+            why="only a step that is declared to ask people can ask them",
+            fix="@workflow.approval(by=...), and return Ask alone",
+        )
     outcomes = frozenset(member for member in found if member in OUTCOMES)
     for outcome in OUTCOMES:
         if outcome not in outcomes and any(_holds(member, outcome) for member in found):
@@ -183,6 +196,13 @@ def _result(name: str, annotation: Any, resolve: _Resolver, where: Site) -> tupl
     value = functools.reduce(lambda one, other: Union[one, other], values)  # noqa: UP007 - built at run time
     _check_sendable(f"{name}() returns {named(value)}", value, where)
     return value, outcomes
+
+
+def _check_asks(name: str, annotation: Any, resolve: _Resolver, where: Site) -> None:
+    kind = NOTHING if annotation is NOTHING else resolve("its result", annotation)
+    if kind is not Ask:
+        found = "nothing it says" if kind is NOTHING else named(kind)
+        raise refusal("E-STEP-15", f"{name}() asks people and returns {found}", where, fix="annotate it: -> Ask")
 
 
 def _endless(name: str, where: Site) -> Any:

@@ -137,6 +137,33 @@ class DoorLane(Lane):
         body = {"reason": "test", "proof": "test", "receipt": 1}
         return lambda client: client.act(f"/v1/operations/{operation}/mark-done", body)
 
+    def _vote(self, shot: Shot) -> Callable[[Client], object]:
+        _, path, shown = self._waiting(shot, 1)
+        with Client(self.peers[0].url, None, timeout=PATIENCE) as client:
+            token = client.act("/v1/session/dev", {"name": "ann", "role": "approver"})["token"]
+
+        def act(client: Client) -> None:
+            with Client(client.transport.url, token, timeout=PATIENCE) as somebody:
+                somebody.act(f"{path}/approve", {"payload_hash": shown})
+
+        return act
+
+    def _revoke(self, shot: Shot) -> Callable[[Client], object]:
+        _, path, _ = self._waiting(shot, 0)
+        return lambda client: client.act(f"{path}/revoke", {"reason": "test"})
+
+    def _waiting(self, shot: Shot, value: int) -> tuple[Task, str, str]:
+        """A task that asks people, its approval's path, and the hash of what is shown."""
+        task = self.world.submit("fault_asking")
+        self.expect(shot, task, "completed", "praise", value)
+        sql = "SELECT approval_id FROM stanchion.approval WHERE task_id = %s"
+        until(lambda: self.world.sql(sql, task.task_id), PATIENCE, "the question")
+        (approval,) = self.world.sql(sql, task.task_id)
+        (shown,) = self.world.sql(
+            "SELECT encode(payload_hash, 'hex') FROM stanchion.approval WHERE approval_id = %s", approval
+        )
+        return task, f"/v1/approvals/{ids.public(ids.APPROVAL, approval)}", shown
+
     def _open_barrier(self, shot: Shot) -> Callable[[Client], object]:
         task, _ = self._held(shot, [0, 2, 3])
         barrier = self.world.sql(

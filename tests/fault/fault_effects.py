@@ -16,6 +16,7 @@ from stanchion.runtime.clock import utc_now
 from stanchion.sdk.context import Context as Ctx
 from stanchion.testing.history import FOLDER_VARIABLE, note
 from stanchion.workflow import Results, Workflow
+from stanchion.workflow.approval import Ask, Decision
 from stanchion.workflow.operation import Call, NotSent, Operation
 
 RETRIES = 20
@@ -100,6 +101,7 @@ async def whisper(call: Call, number: int) -> int:
 STAMP = Operation("outside.stamp", do=stamp, check=find_stamp, keeps_key="1d")
 SHOUT = Operation("outside.shout", do=shout, check=find_shout, lands_within="500ms")
 WHISPER = Operation("outside.whisper", do=whisper, unsafe_no_check="it is whispered", keeps_key="1d")
+PRAISE = Operation("outside.praise", do=stamp, check=find_stamp, keeps_key="1d", needs_approval=True)
 
 effects = Workflow("fault_effects", operations=[STAMP, SHOUT])
 
@@ -130,6 +132,40 @@ async def added(ctx: Ctx, pages: Results[int]) -> int:
 def effects_result() -> int:
     """What `fault_effects` comes to."""
     return sum(2 * number for number in range(PAGES))
+
+
+asking = Workflow("fault_asking", operations=[PRAISE])
+
+
+@asking.approval(within="1d", retries=RETRIES)
+async def review(ctx: Ctx) -> Ask:
+    """May one page be praised?"""
+    note(ctx)
+    return Ask("May it be praised?", 1, PRAISE, key="one")
+
+
+@asking.step(after=review, retries=RETRIES)
+async def praise(ctx: Ctx, decision: Decision) -> int:
+    """An effect that somebody has to approve; without it nothing is done."""
+    note(ctx)
+    return await ctx.op(PRAISE, 1, key="one", approval=decision) if decision.approved else 0
+
+
+silent = Workflow("fault_silent")
+
+
+@silent.approval(within="1s", retries=RETRIES)
+async def wonder(ctx: Ctx) -> Ask:
+    """Nobody is there to answer."""
+    note(ctx)
+    return Ask("Is anybody there?")
+
+
+@silent.step(after=wonder, retries=RETRIES)
+async def go_on(ctx: Ctx, decision: Decision) -> str:
+    """What silence means."""
+    note(ctx)
+    return decision.outcome
 
 
 told = Workflow("fault_told", operations=[WHISPER])

@@ -12,13 +12,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fault_effects import effects, told
+from fault_effects import asking, effects, silent, told
 
 from stanchion.sdk.context import Context as Ctx
 from stanchion.testing.history import FOLDER_VARIABLE, note
 from stanchion.workflow import Again, All, AtLeast, First, Go, Results, Spawn, Workflow
 
-__all__ = ["effects", "told"]  # and all that stand here: whoever loads this file serves them
+__all__ = ["asking", "effects", "silent", "told"]  # and all that stand here: whoever loads this file serves them
 
 RETRIES = 20
 CHILDREN = 12

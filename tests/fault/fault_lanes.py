@@ -247,6 +247,8 @@ class OutcomeLane(Lane):
         if self.open_tasks() < 2:
             if shot.transaction in EFFECTS:
                 self.expect(shot, self.world.submit("fault_effects"), "completed", "added", effects_result())
+            elif shot.transaction == "ask":
+                self.expect(shot, self.world.submit("fault_silent"), "completed", "go_on", "expired")
             else:
                 self.expect(shot, self.world.submit("fault_busy"), "completed", "last", busy_result())
 

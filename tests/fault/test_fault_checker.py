@@ -360,6 +360,18 @@ DAMAGE = {
         "operations_by_their_events",
         "UPDATE stanchion.operation SET state = 'refused', confirmed_at = NULL",
     ),
+    "an approval that nobody requested": (
+        "approvals_by_their_events",
+        "INSERT INTO stanchion.approval (tenant_id, approval_id, task_id, run_id, step_id, fence, node, state, question,"
+        " payload_hash, needs, four_eyes, on_timeout, requested_by) SELECT s.tenant_id, gen_random_uuid(), r.task_id,"
+        " s.run_id, s.step_id, s.fence, s.node, 'requested', '?', sha256(''), 1, true, 'reject', 'test'"
+        " FROM stanchion.step s JOIN stanchion.run r ON r.run_id = s.run_id WHERE s.node = 'last'",
+    ),
+    "an effect that left under no approval": (
+        "what_left_was_approved",
+        "UPDATE stanchion.event SET body = body || jsonb_build_object('approval', gen_random_uuid())"
+        " WHERE kind = 'OperationPrepared'",
+    ),
     "a doubt that a step forgot": (
         "doubts_are_known",
         "UPDATE stanchion.operation SET state = 'unknown', confirmed_at = NULL",

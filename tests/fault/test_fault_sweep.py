@@ -37,10 +37,14 @@ from stanchion.runtime.failpoints import FAILPOINTS
 
 PLACES: dict[str, type[Lane]] = {
     **dict.fromkeys(
-        ("submit", "cancel", "pause", "reopen", "open_barrier", "retry", "intake", "curate", "op_tell"), DoorLane
+        (
+            *("submit", "cancel", "pause", "reopen", "open_barrier", "retry", "intake", "curate"),
+            *("op_tell", "vote", "revoke"),
+        ),
+        DoorLane,
     ),
     **dict.fromkeys(("lease", "renew", "give_back", "bury", "step"), WorkerLane),
-    **dict.fromkeys(("complete", "steer", "fail", "begin_artifact", "flip_artifact", "artifact"), OutcomeLane),
+    **dict.fromkeys(("complete", "steer", "fail", "ask", "begin_artifact", "flip_artifact", "artifact"), OutcomeLane),
     **dict.fromkeys(EFFECTS, OutcomeLane),
     **dict.fromkeys(("expand", "timers", "reap", "offer", "sweep_run", "sweep_barrier", "set_aside"), OrchestratorLane),
     **dict.fromkeys(("relay_claim", "relay_delete", "relay"), RelayLane),

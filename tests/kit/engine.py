@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from services.workers.attempt import Attempt, Steer
+from services.workers.attempt import Asked, Attempt, Steer
 from services.workers.executor import Executor
 from stanchion.authority.leases import Done, Failure, Lease, Leases, Reach
 from stanchion.authority.planning import Planning
@@ -257,6 +257,9 @@ class Worker:
         for steer in (o for o in outcomes if isinstance(o, Steer)):
             if self.leases.steer(steer.done, steer.plan):
                 accepted.add(steer.done.lease.step_id)
+        for asked in (o for o in outcomes if isinstance(o, Asked)):
+            if self.leases.ask(asked.lease, asked.question):
+                accepted.add(asked.lease.step_id)
         failures = [o for o in outcomes if isinstance(o, Failure)]
         accepted |= set(self.leases.fail(failures)) if failures else set()
         return accepted

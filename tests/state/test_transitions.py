@@ -13,11 +13,25 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from stanchion.state import ARTIFACT, ATTEMPT, BARRIER, MACHINES, OPERATION, RUN, STEP, TASK, Machine, StepState
+from stanchion.state import (
+    APPROVAL,
+    ARTIFACT,
+    ATTEMPT,
+    BARRIER,
+    MACHINES,
+    OPERATION,
+    RUN,
+    STEP,
+    TASK,
+    Machine,
+    StepState,
+)
 
 Sql = psycopg.Connection[tuple[Any, ...]]
 
-TENANT, TASK_ID, RUN_ID, STEP_ID, BARRIER_ID, WORKER_ID, OPERATION_ID, VERSION_ID = (UUID(int=n) for n in range(1, 9))
+TENANT, TASK_ID, RUN_ID, STEP_ID, BARRIER_ID, WORKER_ID, OPERATION_ID, VERSION_ID, APPROVAL_ID = (
+    UUID(int=n) for n in range(1, 10)
+)
 FENCE = 5
 IDENTITIES = {
     "task": ("task_id", TASK_ID),
@@ -27,6 +41,7 @@ IDENTITIES = {
     "barrier": ("barrier_id", BARRIER_ID),
     "operation": ("operation_id", OPERATION_ID),
     "artifact_version": ("version_id", VERSION_ID),
+    "approval": ("approval_id", APPROVAL_ID),
 }
 HELD = ("leased", "running", "reconciling")
 
@@ -52,6 +67,11 @@ def shaped(machine: Machine, state: str) -> dict[str, str]:
         return {"number": "1", "sha256": "sha256('')", "size": "0", "available_at": "now()"}
     if machine is ARTIFACT:
         return {"deleted_at": "now()" if state == "deleted" else "NULL"}
+    if machine is APPROVAL:
+        return {
+            "decided_at": "NULL" if state == "requested" else "now()",
+            "spent_by": f"'{OPERATION_ID}'" if state == "spent" else "NULL",
+        }
     return {"doubts": "1" if state == "unknown" else "0"}
 
 
@@ -97,6 +117,22 @@ def columns(machine: Machine, state: str) -> dict[str, str]:
             "fence": FENCE,
             "media_type": "text/plain",
         },
+        "approval": {
+            "approval_id": APPROVAL_ID,
+            "task_id": TASK_ID,
+            "run_id": RUN_ID,
+            "step_id": STEP_ID,
+            "fence": FENCE,
+            "node": "n",
+            "question": "may it?",
+            "payload_hash": "\\x" + "00" * 32,
+            "operation_kind": "press.publish",
+            "needs": 1,
+            "four_eyes": "true",
+            "on_timeout": "reject",
+            "requested_by": "t",
+            "expires_at": "2100-01-01",
+        },
         "operation": {
             "operation_id": OPERATION_ID,
             "task_id": TASK_ID,
@@ -138,8 +174,10 @@ def surroundings(sql: Sql, machine: Machine, *, run: str = "running", fence: int
     """The rows that the machine's guards look at."""
     if machine is not RUN:
         forge(sql, RUN, run)
-    if machine in (ATTEMPT, OPERATION, ARTIFACT):
+    if machine in (ATTEMPT, OPERATION, ARTIFACT, APPROVAL):
         forge(sql, STEP, "leased", fence=str(fence))
+    if machine is APPROVAL:
+        forge(sql, OPERATION, "prepared", approval_id=f"'{APPROVAL_ID}'")
     if machine is OPERATION:
         undone = {"operation_id": "gen_random_uuid()", "key": "'undo'", "request_key": "'stn_u'"}
         forge(sql, OPERATION, "confirmed", compensates=f"'{OPERATION_ID}'", **undone)
@@ -154,6 +192,8 @@ def change(machine: Machine, source: str, target: str, **more: str) -> str:
         values["proof"] = "-4" if target == "compensated" else str(FENCE)
     if machine is STEP and (source, target) in (("ready", "leased"), ("unknown", "reconciling")):
         values["fence"] = "fence + 1"
+    if machine is APPROVAL and target == "revoked":
+        del values["spent_by"]  # what was spent stays on record
     values |= more
     sets = ", ".join(f"{name} = {value}" for name, value in values.items())
     return f"UPDATE stanchion.{machine.table} SET {sets} WHERE {_where(machine)}"
@@ -206,11 +246,28 @@ def _fenced() -> Iterator[Any]:
                 yield pytest.param(machine, source.value, transition.target.value, id=name)
 
 
+def votes(sql: Sql, vote: str) -> None:
+    """Somebody who may has said this about the approval, with triggers off."""
+    person = f"'{WORKER_ID}', '{TENANT}'"
+    sql.execute("SET LOCAL session_replication_role = replica")
+    sql.execute(
+        "INSERT INTO stanchion.person (person_id, tenant_id, name, display_name, role)"
+        f" VALUES ({person}, 'ann', 'Ann', 'approver')"
+    )
+    sql.execute(
+        "INSERT INTO stanchion.approval_vote (person_id, tenant_id, approval_id, number, subject, vote, payload_hash)"
+        f" SELECT {person}, '{APPROVAL_ID}', 1, 'person:ann', '{vote}', payload_hash FROM stanchion.approval"
+    )
+    sql.execute("SET LOCAL session_replication_role = origin")
+
+
 @pytest.mark.parametrize(("machine", "source", "target"), pairs(legal=True))
 def test_a_declared_transition_passes(sql: Sql, machine: Machine, source: str, target: str) -> None:
     """With the version raised by one, the right shape and the right proof."""
     surroundings(sql, machine)
-    forge(sql, machine, source)
+    forge(sql, machine, source, **({"expires_at": "'2020-01-01'"} if target == "expired" else {}))
+    if machine is APPROVAL:
+        votes(sql, "reject" if target == "rejected" else "approve")
     assert as_engine(sql, change(machine, source, target)) is None
     found = sql.execute(f"SELECT state FROM stanchion.{machine.table} WHERE {_where(machine)}").fetchone()
     assert found == (target,)
@@ -372,7 +429,14 @@ def test_identity_never_changes(sql: Sql, machine: Machine, column: str) -> None
         (f"stanchion.{machine.table}", column),
     ).fetchone()
     assert kind is not None
-    other = {"uuid": "gen_random_uuid()", "text": "'other'", "bytea": "'\\xff'"}.get(kind[0], "77")
+    other = {
+        "uuid": "gen_random_uuid()",
+        "text": "'other'",
+        "bytea": "'\\xff'",
+        "text[]": "'{other}'",
+        "boolean": f"NOT {column}",
+        "timestamp with time zone": "now()",
+    }.get(kind[0], "77")
     assert as_engine(sql, f"UPDATE stanchion.{machine.table} SET {column} = {other} WHERE {_where(machine)}") == "ST002"
 
 
@@ -389,6 +453,8 @@ class TestVersion:
         target = machine.targets_of(source)[0]
         surroundings(sql, machine)
         forge(sql, machine, source.value)
+        if machine is APPROVAL:
+            votes(sql, "approve")
         for version in ("version", "version + 2"):
             statement = change(machine, source.value, target.value, version=version)
             assert as_engine(sql, statement) == "ST002"
@@ -455,6 +521,11 @@ SHAPES = [
     (OPERATION, "an_operation_was_sent_when_it_is_known_of", "dispatched", {"sends": "0"}),
     (OPERATION, "a_confirmed_operation_has_a_time", "confirmed", {"confirmed_at": "NULL"}),
     (OPERATION, "a_payload_is_bound_by_its_sha256", "prepared", {"payload_hash": "'\\x00'"}),
+    (APPROVAL, "an_approval_has_a_time_once_it_is_decided", "granted", {"decided_at": "NULL"}),
+    (APPROVAL, "a_spent_approval_names_its_operation", "spent", {"spent_by": "NULL"}),
+    (APPROVAL, "only_what_was_spent_names_an_operation", "granted", {"spent_by": f"'{OPERATION_ID}'"}),
+    (APPROVAL, "silence_never_approves", "requested", {"on_timeout": "'approve'"}),
+    (APPROVAL, "an_approval_needs_somebody", "requested", {"needs": "0"}),
     (ATTEMPT, "an_attempt_has_an_end_only_when_it_ended", "granted", {"ended_at": "now()"}),
     (BARRIER, "counts_never_pass_expected", "waiting", {"succeeded": "1", "failed": "1"}),
     (BARRIER, "a_release_has_its_time", "released", {"released_at": "NULL"}),

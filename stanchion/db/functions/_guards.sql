@@ -26,6 +26,8 @@ BEGIN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
     ELSIF TG_ARGV[0] = 'operation' THEN
       IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
+    ELSIF TG_ARGV[0] = 'approval' THEN
+      IF NOT EXISTS (SELECT FROM approval a WHERE a.approval_id = OLD.approval_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
       RETURN OLD;
     END IF;
@@ -56,6 +58,27 @@ BEGIN
   -- a row that went while its content stayed would leave an object that nothing accounts for
   IF OLD.state <> 'deleted' THEN RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('a version that is %s is not removed', OLD.state); END IF;
   RETURN OLD;
+END $$;
+
+CREATE FUNCTION approval_vote_guard() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  a approval;
+  v_fault text;
+BEGIN
+  -- the lock orders votes among themselves and before any use: nobody is counted who comes after the decision
+  SELECT * INTO a FROM approval x WHERE x.approval_id = NEW.approval_id AND x.tenant_id = NEW.tenant_id FOR NO KEY UPDATE;
+  IF a.state IS DISTINCT FROM 'requested' OR a.expires_at <= clock() THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'a vote comes while the approval is requested, and in its time';
+  END IF;
+  IF NEW.payload_hash <> a.payload_hash THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'a vote is about what was shown, and nothing else';
+  END IF;
+  v_fault := voter_fault(a, NEW.person_id);
+  IF v_fault IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = format('a vote of somebody who has none: %s', v_fault);
+  END IF;
+  NEW.subject := (SELECT 'person:' || p.name FROM person p WHERE p.person_id = NEW.person_id AND p.tenant_id = NEW.tenant_id);
+  RETURN NEW;
 END $$;
 
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$

@@ -1,5 +1,5 @@
--- purpose: do what is due, or (p_only) one of it: retries, deadlines of joins, steps and tasks; expansions are the planner's
--- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
+-- purpose: do what is due, or (p_only) one of it: retries, deadlines of joins, steps, approvals and tasks; expansions are the planner's
+-- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed, waiting -> succeeded|failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
 -- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
 CREATE FUNCTION fire_timers(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -29,6 +29,11 @@ BEGIN
       v_ready := v_ready || fire_retry(t);
     ELSIF t.kind = 'probe' THEN
       v_ready := v_ready || fire_probe(t);
+    ELSIF t.kind = 'approval' THEN
+      SELECT * INTO d FROM fire_approval(t);
+      v_arrivals := v_arrivals || d.o_arrivals;
+      v_after := v_after || d.o_after;
+      v_failed := v_failed || d.o_settled;
     ELSIF t.kind IN ('start_deadline', 'step_deadline') THEN
       SELECT * INTO d FROM fire_step_deadline(t);
       v_arrivals := v_arrivals || d.o_arrivals;

@@ -1,4 +1,4 @@
--- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, joins and the task
+-- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, approvals, joins and the task
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -19,6 +19,8 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     SELECT s.tenant_id, 'start_deadline', s.step_id, s.updated_at + s.start_within_ms * interval '1 ms', NULL FROM step s WHERE s.run_id = p_run AND s.state = 'ready' AND s.fence = 0 AND s.start_within_ms IS NOT NULL
     UNION ALL
     SELECT s.tenant_id, 'step_deadline', s.step_id, s.expires_at, NULL FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait') AND s.expires_at IS NOT NULL
+    UNION ALL
+    SELECT s.tenant_id, 'approval', s.step_id, a.expires_at, NULL FROM step s JOIN approval a ON a.step_id = s.step_id AND a.fence = s.fence WHERE s.run_id = p_run AND s.kind = 'step' AND s.state = 'waiting'
     UNION ALL
     SELECT b.tenant_id, 'barrier_deadline', b.barrier_id, b.deadline_at, NULL FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' AND b.deadline_at IS NOT NULL
     UNION ALL

@@ -10,6 +10,7 @@ DECLARE
   v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
   v_barriers uuid[] := ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = ANY (v_runs));
   v_operations uuid[];
+  v_approvals uuid[];
 BEGIN
   IF v_tasks = '{}' THEN RETURN 0; END IF;
   DELETE FROM timer x WHERE x.target_id = ANY (v_steps || v_barriers || v_tasks);
@@ -24,6 +25,8 @@ BEGIN
   DELETE FROM run x WHERE x.run_id = ANY (v_runs);
   WITH o AS (DELETE FROM operation x WHERE x.task_id = ANY (v_tasks) RETURNING x.operation_id) SELECT array_agg(o.operation_id) INTO v_operations FROM o;
   DELETE FROM operation_probe x WHERE x.operation_id = ANY (v_operations);
+  WITH a AS (DELETE FROM approval x WHERE x.task_id = ANY (v_tasks) RETURNING x.approval_id) SELECT array_agg(a.approval_id) INTO v_approvals FROM a;
+  DELETE FROM approval_vote x WHERE x.approval_id = ANY (v_approvals);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
   RETURN cardinality(v_tasks);

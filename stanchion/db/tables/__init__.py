@@ -13,6 +13,7 @@ from stanchion.db.columns import metadata
 from stanchion.state import MACHINES
 from stanchion.state.render import check_states
 
+from .approvals import approval, approval_vote
 from .artifacts import artifact, artifact_version, object_removal
 from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
@@ -27,6 +28,8 @@ from .work import node_stat, run, task, workflow
 __all__ = [
     "GLOBAL_TABLES",
     "api_key",
+    "approval",
+    "approval_vote",
     "artifact",
     "artifact_version",
     "attempt",

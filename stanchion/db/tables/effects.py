@@ -45,6 +45,8 @@ operation = Table(
     Column("lands_within_ms", BigInteger),
     Column("undo_kind", Text),
     Column("compensates", Uuid),
+    Column("needs_approval", Boolean, nullable=False, server_default="false"),
+    Column("approval_id", Uuid),
     Column("sends", SmallInteger, nullable=False, server_default="0"),
     Column("probes", SmallInteger, nullable=False, server_default="0"),
     Column("receipt", JSONB),

@@ -149,7 +149,7 @@ timer = Table(
     Index("timer_of_target", "target_id"),
     Index("timer_expand", "run_id", "due_at", postgresql_where=text("kind = 'expand'")),
     CheckConstraint(
-        "kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe')",
+        "kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe', 'approval')",
         name="kinds_of_timers",
     ),
     postgresql_with=CHURN,

@@ -23,12 +23,14 @@ def ready_means_ready(facts: Facts) -> Iterator[Said]:
 
 
 def waiting_has_an_end(facts: Facts) -> Iterator[Said]:
-    """What waits for a retry has its timer; a fan-out that is not wholly there has somebody who expands it."""
+    """What waits for a retry or for people has its timer; a fan-out that is not wholly there has somebody who expands it."""
     timers = Counter((t["target_id"], t["kind"]) for t in facts.timers)
     for step in facts.steps:
         where = f"step {step['step_id']} ({step['node']})"
         if step["state"] == "retry_wait" and timers[step["step_id"], "retry"] == 0:
             yield where, "it waits for a retry that is not due at any time"
+        if step["kind"] == "step" and step["state"] == "waiting" and timers[step["step_id"], "approval"] == 0:
+            yield where, "it waits for people, and there is no end to it"
         opened = any(e["kind"] == "FanExpanding" for e in facts.step_events.get(step["step_id"], []))
         expects = step["kind"] == "fan" and step["state"] == "waiting" and not opened
         if expects and timers[step["step_id"], "expand"] == 0:

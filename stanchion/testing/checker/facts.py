@@ -39,6 +39,8 @@ _TABLES: Final[dict[str, LiteralString]] = {
         FROM stanchion.artifact_version WHERE task_id = ANY (%(tasks)s)""",
     "operations": """SELECT operation_id, run_id, step_id, kind, key, state, version, sends FROM stanchion.operation
         WHERE task_id = ANY (%(tasks)s)""",
+    "approvals": """SELECT approval_id, node, state, version, needs, encode(payload_hash, 'hex') AS hash
+        FROM stanchion.approval WHERE task_id = ANY (%(tasks)s)""",
     "ready": """SELECT y.step_id, y.node FROM stanchion.ready y
         JOIN stanchion.step s ON s.step_id = y.step_id WHERE s.run_id = ANY (%(runs)s)""",
     "timers": "SELECT kind, target_id FROM stanchion.timer WHERE run_id = ANY (%(runs)s)",
@@ -66,6 +68,7 @@ class Facts:
     events: list[Row]
     artifacts: list[Row]
     operations: list[Row]
+    approvals: list[Row]
     ready: list[Row]
     timers: list[Row]
     outbox: list[Row]
@@ -82,6 +85,7 @@ class Facts:
     barrier_events: dict[UUID, list[Row]] = field(default_factory=dict)
     artifact_events: list[Row] = field(default_factory=list)
     operation_events: dict[UUID, list[Row]] = field(default_factory=dict)
+    approval_events: dict[UUID, list[Row]] = field(default_factory=dict)
     feeders: dict[UUID, list[Row]] = field(default_factory=dict)
     """The steps that arrive at a barrier."""
 
@@ -91,7 +95,10 @@ class Facts:
         self.attempts_of = _grouped(self.attempts, lambda a: a["step_id"])
         self.artifact_events = [e for e in self.events if e["kind"].startswith("Artifact")]
         of_operations = [e for e in self.events if e["kind"].startswith("Operation")]
-        of_steps = [e for e in self.events if e["step_id"] and not e["kind"].startswith(("Artifact", "Operation"))]
+        others = ("Artifact", "Operation", "Approval")
+        of_steps = [e for e in self.events if e["step_id"] and not e["kind"].startswith(others)]
+        of_approvals = [e for e in self.events if e["kind"].startswith("Approval")]
+        self.approval_events = _grouped(of_approvals, lambda e: UUID(e["body"]["approval"]))
         self.step_events = _grouped(of_steps, lambda e: e["step_id"])
         self.operation_events = _grouped(of_operations, lambda e: UUID(e["body"]["operation"]))
         joins = [e for e in self.events if not e["step_id"] and e["kind"].startswith("Barrier")]

@@ -128,7 +128,7 @@ def _recount(children: Sequence[Row]) -> tuple[int, int, int]:
 
 
 def _settled_at(facts: Facts) -> dict[UUID, int]:
-    ends = ("StepSucceeded", "StepFailed", "StepSkipped", "StepCancelled", "StepAdopted")
+    ends = ("StepSucceeded", "StepAnswered", "StepFailed", "StepSkipped", "StepCancelled", "StepAdopted")
     found: dict[UUID, int] = {}
     for event in facts.events:
         if event["step_id"] and event["kind"] in ends:

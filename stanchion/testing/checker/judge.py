@@ -10,7 +10,7 @@ import psycopg
 
 from stanchion.testing.history import Execution
 
-from . import artifacts, effects, ends, joins, leases, lives
+from . import approvals, artifacts, effects, ends, joins, leases, lives
 from .facts import read
 from .verdicts import Check, Finding
 
@@ -36,6 +36,8 @@ CHECKS: Final[dict[str, Check]] = {
         artifacts.promoted_by_the_holder,
         artifacts.numbers_without_holes,
         effects.operations_by_their_events,
+        approvals.approvals_by_their_events,
+        approvals.what_left_was_approved,
         effects.doubts_are_known,
         effects.nothing_in_doubt_at_the_end,
         ends.ready_means_ready,

@@ -75,7 +75,10 @@ def one_result_for_each_success(facts: Facts) -> Iterator[Said]:
         results[row["step_id"]] = row
     for step in facts.steps:
         result = results.get(step["step_id"])
-        succeeded = [e for e in facts.step_events.get(step["step_id"], []) if e["kind"] == "StepSucceeded"]
+        events = facts.step_events.get(step["step_id"], [])
+        succeeded = [e for e in events if e["kind"] in ("StepSucceeded", "StepAnswered")]
+        # an answer is the result of the attempt that asked
+        fences = [e["fence"] for e in events if e["kind"] in ("StepSucceeded", "StepAsked")]
         answers = step["kind"] == "step" and step["state"] == "succeeded" and step["replaced_by"] is None
         if len(succeeded) > 1:
             yield _of(step), f"it succeeded {len(succeeded)} times"
@@ -83,8 +86,8 @@ def one_result_for_each_success(facts: Facts) -> Iterator[Said]:
             yield _of(step), "it succeeded and has no result"
         if result is not None and not answers:
             yield _of(step), f"it is {step['state']} and has a result"
-        if result is not None and succeeded and result["fence"] != succeeded[-1]["fence"]:
-            yield _of(step), f"its result is of fence {result['fence']}, fence {succeeded[-1]['fence']} succeeded"
+        if result is not None and succeeded and result["fence"] != fences[-1]:
+            yield _of(step), f"its result is of fence {result['fence']}, fence {fences[-1]} succeeded"
 
 
 def executions_were_granted(facts: Facts) -> Iterator[Said]:

@@ -30,10 +30,12 @@ STEP_MOVES: Final[Moves] = {
     "StepLeased": (_from("ready"), "leased"),
     "StepStarted": (_from("leased"), "running"),
     "StepSucceeded": (_from("running"), "succeeded"),
+    "StepAsked": (_from("running"), "waiting"),
+    "StepAnswered": (_from("waiting"), "succeeded"),
     "StepRetryScheduled": (_from("running"), "retry_wait"),
     "StepReleased": (HELD, "ready"),
     "StepLost": (HELD, "ready"),
-    "StepFailed": (_from("running", "pending", "ready", "retry_wait"), "failed"),
+    "StepFailed": (_from("running", "pending", "ready", "retry_wait", "waiting"), "failed"),
     "StepReopened": (_from("failed"), "ready"),
     "StepDoubted": (HELD, "unknown"),
     "StepProbed": (_from("unknown"), "reconciling"),
@@ -47,6 +49,7 @@ STEP_REMARKS: Final = frozenset({"FanExpanding"})
 STEP_TOGETHER: Final = frozenset(
     {
         ("StepStarted", "StepSucceeded"),
+        ("StepStarted", "StepAsked"),
         ("StepStarted", "StepRetryScheduled"),
         ("StepStarted", "StepFailed"),
         ("StepLost", "StepFailed"),
@@ -54,11 +57,14 @@ STEP_TOGETHER: Final = frozenset(
 )
 """Two events of one version: a step that began and ended between two heartbeats, and a loss that was one too many."""
 
-FENCED: Final = frozenset({"StepStarted", "StepSucceeded", "StepRetryScheduled", "StepReleased", "StepLost"})
+FENCED: Final = frozenset(
+    {"StepStarted", "StepSucceeded", "StepAsked", "StepRetryScheduled", "StepReleased", "StepLost"}
+)
 """Events that only the holder of the current fence (or, for a loss, whoever took it back) can cause."""
 
 ATTEMPT_ENDS: Final = {
     "StepSucceeded": "succeeded",
+    "StepAsked": "succeeded",
     "StepRetryScheduled": "failed",
     "StepFailed": "failed",
     "StepLost": "lost",
@@ -82,6 +88,16 @@ OPERATION_MOVES: Final[Moves] = {
     "OperationRefused": (_from("prepared", "dispatched"), "refused"),
     "OperationCompensated": (_from("confirmed"), "compensated"),
 }
+
+APPROVAL_BIRTH: Final = "ApprovalRequested"
+APPROVAL_MOVES: Final[Moves] = {
+    "ApprovalGranted": (_from("requested"), "granted"),
+    "ApprovalRejected": (_from("requested"), "rejected"),
+    "ApprovalExpired": (_from("requested", "granted"), "expired"),
+    "ApprovalRevoked": (_from("requested", "granted", "spent"), "revoked"),
+    "ApprovalSpent": (_from("granted"), "spent"),
+}
+APPROVAL_REMARKS: Final = frozenset({"ApprovalVoted", "ApprovalRefused"})
 
 RUN_MOVES: Final[Moves] = {
     "RunStarted": (_from("created"), "running"),

@@ -61,6 +61,9 @@ def every_event_is_known(facts: Facts) -> Iterator[Said]:
         legal.BARRIER_BIRTH,
         *legal.ARTIFACT_MOVES,
         *legal.OPERATION_MOVES,
+        legal.APPROVAL_BIRTH,
+        *legal.APPROVAL_MOVES,
+        *legal.APPROVAL_REMARKS,
     }
     for event in facts.events:
         if event["kind"] not in known:

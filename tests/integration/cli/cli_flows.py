@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from stanchion import All, Ctx, Results, Workflow
+from stanchion import All, Ask, Ctx, Decision, Results, Workflow
 
 PATIENCE_SECONDS = 60.0
 
@@ -80,3 +80,16 @@ def fail(ctx: Ctx, mended: str) -> str:
     if not Path(mended).exists():
         raise ValueError("no good")
     return "good"
+
+
+approving = Workflow("approving")
+
+
+@approving.approval(by="person:rev", within="1h")
+def review(ctx: Ctx, title: str) -> Ask:
+    return Ask(f"Publish {title}?", {"title": title}, summary="A page.")
+
+
+@approving.step(after=review)
+def outcome(ctx: Ctx, decision: Decision) -> list[str]:
+    return [decision.outcome, *decision.by]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from uuid import UUID
 
 import pytest
+from kit.deciding import Deciding
 from kit.engine import Admin, Engine
 from kit.outside import Outside
 
@@ -33,3 +34,14 @@ def agrees(engine: Engine, database_url: str) -> Iterator[None]:
 def outside() -> Outside:
     """An outside system that keeps what it was asked for."""
     return Outside()
+
+
+@pytest.fixture
+def people(engine: Engine) -> Deciding:
+    """Ann and Bob are editors, Cat is an admin of no team, Eve is an editor who may not decide."""
+    deciding = Deciding(engine)
+    deciding.person("ann", "editors")
+    deciding.person("bob", "editors")
+    deciding.person("cat", role="admin")
+    deciding.person("eve", "editors", role="operator")
+    return deciding

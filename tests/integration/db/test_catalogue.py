@@ -35,7 +35,7 @@ WITHOUT_TENANT = {
 """Unique keys without tenant_id, each with its reason."""
 
 NARROW = {
-    "workflow_version", "version", "number", "runs", "latest", "open", "expected", "need", "succeeded", "failed", "skipped",
+    "workflow_version", "version", "number", "runs", "latest", "open", "expected", "need", "needs", "succeeded", "failed", "skipped",
     "included", "remaining", "idx", "round", "waits", "attempts", "losses", "max_attempts", "priority", "offers", "slot",
     "slots", "slots_left", "part", "timeout_ms", "lease_ms", "mean_ms", "size", "pid", "running", "clock_offset_ms", "partition", "tries",
     "sends", "probes", "doubts", "status", "lane", "idle_seconds",

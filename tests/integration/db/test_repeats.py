@@ -12,6 +12,7 @@ from kit.engine import Engine
 
 from services.task_service.handlers import Handlers
 from stanchion import Ctx, Workflow
+from stanchion.authority.approvals import Approvals
 from stanchion.authority.intake import Asked, Intake, Repetition
 from stanchion.authority.keys import Principal
 from stanchion.authority.operations import Operations
@@ -131,6 +132,7 @@ class TestSubmitAgain:
             Tasks(engine.service, known),
             Queries(engine.service),
             Operations(engine.service),
+            Approvals(engine.service),
             Hints(None),
         )
 

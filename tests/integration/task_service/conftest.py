@@ -140,3 +140,18 @@ def nobody(url: str) -> Iterator[Api]:
     made = Api(url, None)
     yield made
     made.close()
+
+
+@pytest.fixture
+def sign_in(url: str, nobody: Api) -> Iterator[Callable[..., Api]]:
+    """`sign_in("ana", "viewer")`: a client with a session of the command line, in tenant dev."""
+    made: list[Api] = []
+
+    def begin(name: str, role: str = "admin") -> Api:
+        token = nobody.post("/v1/session/dev", {"name": name, "role": role}, 201)["token"]
+        made.append(Api(url, token))
+        return made[-1]
+
+    yield begin
+    for api in made:
+        api.close()

@@ -22,21 +22,6 @@ BROKE = "it broke"  # what the hand says of a step that failed
 
 
 @pytest.fixture
-def sign_in(url: str, nobody: Api) -> Iterator[Callable[..., Api]]:
-    """`sign_in("ana", "viewer")`: a client with a session of the command line, in tenant dev."""
-    made: list[Api] = []
-
-    def begin(name: str, role: str = "admin") -> Api:
-        token = nobody.post("/v1/session/dev", {"name": name, "role": role}, 201)["token"]
-        made.append(Api(url, token))
-        return made[-1]
-
-    yield begin
-    for api in made:
-        api.close()
-
-
-@pytest.fixture
 def browser(url: str) -> Iterator[httpx2.Client]:
     """A browser that has signed in as bo: it keeps the cookie."""
     with httpx2.Client(base_url=url, timeout=20.0) as client:

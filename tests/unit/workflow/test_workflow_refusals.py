@@ -1,5 +1,6 @@
 """Every code of a refused definition, with its message: what, where, why and fix."""
 
+import cases_approvals
 import cases_joins
 import cases_operations
 import cases_steps
@@ -11,7 +12,8 @@ from stanchion.errors import CODES, Rejected
 from stanchion.workflow import Ctx, Workflow
 from stanchion.workflow.faults import DEFINITION_CODES
 
-FILES = tuple(module.__name__ + ".py:" for module in (cases_joins, cases_operations, cases_steps, cases_wiring))
+MODULES = (cases_approvals, cases_joins, cases_operations, cases_steps, cases_wiring)
+FILES = tuple(module.__name__ + ".py:" for module in MODULES)
 
 
 def whole(define: Case) -> None:

@@ -68,6 +68,8 @@ BEGIN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
     ELSIF TG_ARGV[0] = 'operation' THEN
       IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
+    ELSIF TG_ARGV[0] = 'approval' THEN
+      IF NOT EXISTS (SELECT FROM approval a WHERE a.approval_id = OLD.approval_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
       RETURN OLD;
     END IF;
@@ -98,6 +100,27 @@ BEGIN
   -- a row that went while its content stayed would leave an object that nothing accounts for
   IF OLD.state <> 'deleted' THEN RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = format('a version that is %s is not removed', OLD.state); END IF;
   RETURN OLD;
+END $$;
+
+CREATE FUNCTION approval_vote_guard() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  a approval;
+  v_fault text;
+BEGIN
+  -- the lock orders votes among themselves and before any use: nobody is counted who comes after the decision
+  SELECT * INTO a FROM approval x WHERE x.approval_id = NEW.approval_id AND x.tenant_id = NEW.tenant_id FOR NO KEY UPDATE;
+  IF a.state IS DISTINCT FROM 'requested' OR a.expires_at <= clock() THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'a vote comes while the approval is requested, and in its time';
+  END IF;
+  IF NEW.payload_hash <> a.payload_hash THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'a vote is about what was shown, and nothing else';
+  END IF;
+  v_fault := voter_fault(a, NEW.person_id);
+  IF v_fault IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = format('a vote of somebody who has none: %s', v_fault);
+  END IF;
+  NEW.subject := (SELECT 'person:' || p.name FROM person p WHERE p.person_id = NEW.person_id AND p.tenant_id = NEW.tenant_id);
+  RETURN NEW;
 END $$;
 
 CREATE FUNCTION audit_chain() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -239,6 +262,44 @@ BEGIN
   SELECT coalesce(array_agg(ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath), '{}') INTO o_after FROM step s WHERE s.step_id = ANY (o_done) AND s.counts;
 END $$;
 
+-- purpose: the decision becomes the result of the step that waits for it; with on_timeout fail, silence makes the step fail
+-- transition: step waiting -> succeeded|failed
+-- fenced by: the caller holds the step and the approval that it asked with its last fence
+-- locks: those of choose and step_failed
+CREATE FUNCTION answer_step(a approval, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_settled uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_fails boolean := a.state = 'expired' AND a.on_timeout = 'fail';
+  s step;
+  d record;
+BEGIN
+  o_arrivals := '{}';
+  o_after := '{}';
+  o_settled := '{}';
+  UPDATE step x SET state = CASE WHEN v_fails THEN 'failed' ELSE 'succeeded' END, version = x.version + 1, updated_at = v_now
+  WHERE x.step_id = a.step_id AND x.tenant_id = a.tenant_id AND x.state = 'waiting' AND x.fence = a.fence RETURNING * INTO s;
+  IF NOT FOUND THEN RETURN; END IF;
+  DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'approval';
+  IF v_fails THEN
+    SELECT * INTO d FROM step_failed(s, jsonb_build_object('code', 'E-APR-02', 'what', 'nobody decided in time', 'approval', a.approval_id));
+    o_arrivals := d.o_arrivals;
+    o_after := d.o_after;
+    o_settled := s.step_id || d.o_skipped;
+    RETURN;
+  END IF;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepAnswered', s.version, v_now, a.decided_by, jsonb_build_object('approval', a.approval_id, 'outcome', a.state));
+  INSERT INTO result (tenant_id, step_id, fence, body) VALUES (s.tenant_id, s.step_id, s.fence, jsonb_build_object('approval_id', a.approval_id, 'approved', a.state = 'granted', 'outcome', a.state, 'reason', a.reason,
+    'by', (SELECT coalesce(jsonb_agg(v.subject ORDER BY v.number), '[]') FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = CASE a.state WHEN 'granted' THEN 'approve' ELSE 'reject' END)));
+  o_arrivals := arrivals_of(s, 'ok');
+  o_settled := ARRAY[s.step_id];
+  IF s.counts THEN o_after := ARRAY[ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath]; END IF;
+  IF s.chooses IS NOT NULL THEN
+    SELECT * INTO d FROM choose(s, NULL);
+    o_arrivals := o_arrivals || d.o_arrivals;
+    o_after := o_after || d.o_after;
+  END IF;
+END $$;
+
 -- purpose: what answers for a node of a run: of each branch the step of the newest round that stands for it and has a result, in the order of the branches from the outermost inwards; its fan-outs are looked for as fan_in does
 -- transition: none
 -- fenced by: nothing
@@ -261,6 +322,37 @@ CREATE FUNCTION answers_of(p_tenant uuid, p_run uuid, p_node text, p_scope text[
     WHERE f.depth = cardinality(p_scope) AND n.state = 'succeeded' ORDER BY 2 LIMIT p_limit
   )
   SELECT a.step_id, a.path, r.body, r.blob FROM a, LATERAL (SELECT x.body, x.blob FROM result x WHERE x.step_id = a.step_id AND x.tenant_id = p_tenant LIMIT 1) r ORDER BY a.path
+$$;
+
+-- purpose: why an operation may not go out under an approval; NULL when it may. The one place where what is bound is compared
+-- transition: none
+-- fenced by: nothing: whoever acts on the answer holds both rows
+-- locks: none
+CREATE FUNCTION approval_fault(a approval, o operation) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT CASE
+    WHEN a.tenant_id IS DISTINCT FROM o.tenant_id OR a.task_id IS DISTINCT FROM o.task_id THEN 'another task'
+    WHEN a.operation_kind IS DISTINCT FROM o.kind THEN 'another kind of operation'
+    WHEN a.operation_key IS NOT NULL AND a.operation_key <> o.key THEN 'another key'
+    WHEN a.payload_hash IS DISTINCT FROM o.payload_hash THEN 'another payload'
+    WHEN a.state = 'spent' AND a.spent_by IS DISTINCT FROM o.operation_id THEN 'spent'
+    WHEN a.state NOT IN ('granted', 'spent') THEN a.state
+    WHEN a.expires_at <= clock() THEN 'expired'
+    WHEN votes_for(a) < a.needs THEN 'votes'
+    WHEN a.resource_id IS NOT NULL AND NOT is_current(a.tenant_id, a.resource_id, a.resource_sha256) THEN 'another version'
+  END
+$$;
+
+-- purpose: what waits for a person's decision at this moment, the oldest first
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION approvals_for(p_tenant uuid, p_person uuid, p_after uuid, p_limit int) RETURNS TABLE (approval_id uuid) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT a.approval_id FROM approval a, (SELECT p.name, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id) AS teams FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant) me
+  -- most are for others: that is seen without asking for each of them
+  WHERE (a.people = '{}' AND a.teams = '{}' OR me.name = ANY (a.people) OR a.teams && me.teams OR EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.delegate_to = me.name))
+    AND a.tenant_id = p_tenant AND a.state = 'requested' AND a.expires_at > clock() AND (p_after IS NULL OR a.approval_id > p_after) AND voter_fault(a, p_person) IS NULL
+    AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote <> 'ask_back')
+  ORDER BY a.approval_id LIMIT p_limit
 $$;
 
 -- purpose: the arrivals of one settled step at the barriers that it feeds; a fan-out itself feeds none, its branches do
@@ -320,6 +412,53 @@ END $$;
 CREATE FUNCTION aside(p_kind text) RETURNS uuid[] LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT ARRAY(SELECT x.target_id FROM set_aside x WHERE x.kind = p_kind AND x.retry_at > clock())
 $$;
+
+-- purpose: an attempt asks people: what it shows them is bound, its lease ends, and its step waits without a worker
+-- transition: step leased|running -> waiting; attempt -> succeeded; approval -> requested (born)
+-- fenced by: the step's own fence
+-- locks: the step
+CREATE FUNCTION ask(p_worker uuid, p_step uuid, p_fence bigint, p_approval uuid, p_ask jsonb, p_payload jsonb, p_hash bytea) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  v_fresh boolean;
+  v_version uuid := (p_ask->>'resource')::uuid;
+  v_sha256 bytea;
+  v_by text;
+  s step;
+  a approval;
+BEGIN
+  SELECT x.state = 'leased' INTO v_fresh FROM step x WHERE x.step_id = p_step FOR NO KEY UPDATE;
+  v_now := clock();
+  UPDATE step x SET state = 'waiting', version = x.version + 1, attempts = x.attempts + 1, proof = p_fence, updated_at = v_now
+  WHERE x.step_id = p_step AND x.state IN ('leased', 'running') AND x.doubts = 0 AND x.fence = p_fence RETURNING * INTO s;
+  IF NOT FOUND THEN
+    RETURN refuse(p_worker, ARRAY[p_step], ARRAY[p_fence], '{}', 'ask', 'succeeded') <> '{}';
+  END IF;
+  DELETE FROM timer t WHERE t.target_id = p_step AND (s.start_within_ms IS NOT NULL OR s.expires_at IS NOT NULL);
+  UPDATE attempt t SET state = 'succeeded', ended_at = v_now, counted = true, started_at = coalesce(t.started_at, t.granted_at) WHERE t.step_id = p_step AND t.fence = p_fence;
+  SELECT t.submitted_by INTO v_by FROM run r JOIN task t ON t.task_id = r.task_id AND t.tenant_id = r.tenant_id WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
+  IF v_version IS NOT NULL THEN
+    SELECT v.sha256 INTO v_sha256 FROM artifact_version v JOIN run r ON r.run_id = s.run_id AND r.tenant_id = s.tenant_id
+    WHERE v.version_id = v_version AND v.tenant_id = s.tenant_id AND v.task_id = r.task_id AND v.state = 'available';
+    IF v_sha256 IS NULL OR NOT is_current(s.tenant_id, v_version, v_sha256) THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-07 the version that people are asked about is not the latest of its name in this task';
+    END IF;
+  END IF;
+  INSERT INTO approval (tenant_id, approval_id, task_id, run_id, step_id, fence, node, state, question, summary, payload, payload_hash, operation_kind, operation_key, resource_id, resource_sha256,
+    people, teams, needs, four_eyes, on_timeout, requested_by, created_at, updated_at, expires_at)
+  SELECT s.tenant_id, p_approval, r.task_id, s.run_id, s.step_id, s.fence, s.node, 'requested', p_ask->>'question', p_ask->>'summary', p_payload, p_hash, p_ask->>'operation', p_ask->>'key', v_version, v_sha256,
+    ARRAY(SELECT jsonb_array_elements_text(p_ask->'people')), ARRAY(SELECT jsonb_array_elements_text(p_ask->'teams')), (p_ask->>'needs')::smallint, (p_ask->>'four_eyes')::boolean, p_ask->>'on_timeout', v_by,
+    v_now, v_now, v_now + (p_ask->>'within_ms')::bigint * interval '1 ms'
+  FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id RETURNING * INTO a;
+  INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) VALUES (s.tenant_id, 'approval', a.expires_at, s.run_id, s.step_id);
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
+  SELECT s.tenant_id, s.run_id, s.step_id, k.kind, s.version, s.fence, v_now, CASE k.kind WHEN 'StepAsked' THEN jsonb_build_object('approval', a.approval_id) END
+  FROM (VALUES ('StepStarted'), ('StepAsked')) k(kind) WHERE v_fresh OR k.kind = 'StepAsked';
+  PERFORM note_approval(a, 'ApprovalRequested', NULL, jsonb_build_object('hash', encode(a.payload_hash, 'hex'), 'operation', a.operation_kind, 'key', a.operation_key, 'resource', a.resource_id,
+    'people', a.people, 'teams', a.teams, 'needs', a.needs, 'four_eyes', a.four_eyes, 'expires_at', a.expires_at));
+  PERFORM notify_approval(a, 'approval.requested');
+  RETURN true;
+END $$;
 
 -- purpose: ask for content to be removed that no available version of the tenant names; returns how many are asked for anew
 -- transition: none
@@ -445,7 +584,7 @@ END $$;
 -- locks: none
 CREATE FUNCTION branches_before(p_tenant uuid, p_fan uuid, p_first int, p_upto int) RETURNS TABLE (idx int, node text, step_id uuid, state text, round int, input jsonb, input_blob bytea, replaced boolean, own boolean)
 LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT s.idx, coalesce(s.answers, s.node), s.step_id, s.state, s.round, s.input, s.input_blob, s.replaced_by IS NOT NULL, s.answers IS NULL OR s.answers = s.node
+  SELECT s.idx, coalesce(s.answers, s.node), s.step_id, CASE WHEN s.state = 'succeeded' AND has_lapsed(s.tenant_id, s.step_id) THEN 'lapsed' ELSE s.state END, s.round, s.input, s.input_blob, s.replaced_by IS NOT NULL, s.answers IS NULL OR s.answers = s.node
   FROM step s WHERE s.fan_id = p_fan AND s.idx >= p_first AND s.idx < p_upto AND s.tenant_id = p_tenant
 $$;
 
@@ -505,14 +644,14 @@ BEGIN
 END $$;
 
 -- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion
--- transition: step ready|retry_wait -> cancelled, fan-out waiting -> cancelled before its first branch
+-- transition: step ready|retry_wait -> cancelled, or waiting for people; fan-out waiting -> cancelled before its first branch
 -- fenced by: the step's state, looked at under its lock
 -- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_pending(p_fans uuid[], p_limit int, p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_ids uuid[] := ARRAY(
     SELECT s.step_id FROM step s WHERE s.fan_id = ANY (p_fans)
-      AND (s.state IN ('ready', 'retry_wait') OR (s.state = 'waiting' AND EXISTS (SELECT FROM timer t WHERE t.target_id = s.step_id AND t.kind = 'expand' AND t.version = 0)))
+      AND (s.state IN ('ready', 'retry_wait') OR (s.state = 'waiting' AND EXISTS (SELECT FROM timer t WHERE t.target_id = s.step_id AND t.kind IN ('expand', 'approval') AND (t.kind = 'approval' OR t.version = 0))))
     ORDER BY s.step_id LIMIT p_limit FOR NO KEY UPDATE OF s SKIP LOCKED);
 BEGIN
   RETURN CASE WHEN v_ids = '{}' THEN v_ids ELSE cancel_steps(v_ids, p_reason) END;
@@ -521,7 +660,7 @@ END $$;
 -- purpose: cancel steps, and take from their holders those that run
 -- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
--- locks: steps by id, skipping locked ones
+-- locks: steps by id, skipping locked ones; then what they asked people
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -539,6 +678,7 @@ BEGIN
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);
+  PERFORM withdraw_approvals(v_ids, p_reason);
   WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, updated_at = v_now, proof = CASE WHEN s.state IN ('leased', 'running') THEN -2 ELSE 0 END WHERE s.step_id = ANY (v_ids)
     RETURNING s.tenant_id, s.run_id, s.step_id, s.version, CASE WHEN old.state IN ('leased', 'running') THEN s.fence END AS fence
@@ -1197,6 +1337,22 @@ BEGIN
   END IF;
 END $$;
 
+-- purpose: an approval is decided, or its time is over: its row, its event, its webhooks, and the answer for the step that waits
+-- transition: approval requested|granted|spent -> the given state; step waiting -> succeeded|failed
+-- fenced by: the caller holds the step and the approval
+-- locks: those of answer_step
+CREATE FUNCTION end_approval(a approval, p_state text, p_actor text, p_reason text, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_settled uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v approval;
+BEGIN
+  UPDATE approval x SET state = p_state, version = x.version + 1, updated_at = v_now, decided_at = v_now, decided_by = p_actor, reason = p_reason
+  WHERE x.approval_id = a.approval_id AND x.tenant_id = a.tenant_id RETURNING * INTO v;
+  PERFORM note_approval(v, 'Approval' || initcap(p_state), p_actor, jsonb_build_object('reason', p_reason));
+  PERFORM notify_approval(v, 'approval.decided');
+  SELECT x.o_arrivals, x.o_after, x.o_settled INTO o_arrivals, o_after, o_settled FROM answer_step(v) x;
+END $$;
+
 -- purpose: the holder of a step of a run that winds down reports that it has stopped
 -- transition: step leased|running -> cancelled; attempt -> superseded
 -- fenced by: each step's own fence, and the run being in cancelling
@@ -1687,6 +1843,27 @@ CREATE FUNCTION finish_maintenance(p_kind text, p_key text, p_tenant uuid, p_fen
   RETURNING j.state
 $$;
 
+-- purpose: nobody decided in time: the approval expires, and its step goes on with a no, or fails
+-- transition: approval requested -> expired; step waiting -> succeeded|failed
+-- fenced by: the approval's state and time, looked at under its lock
+-- locks: the step (skipped when locked: the timer stays due), then the approval
+CREATE FUNCTION fire_approval(t timer, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_settled uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  s step;
+  a approval;
+BEGIN
+  o_arrivals := '{}';
+  o_after := '{}';
+  o_settled := '{}';
+  SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN RETURN; END IF;
+  SELECT * INTO a FROM approval x WHERE x.step_id = s.step_id AND x.fence = s.fence AND x.tenant_id = s.tenant_id FOR NO KEY UPDATE;
+  DELETE FROM timer x WHERE x.timer_id = t.timer_id;
+  IF s.state = 'waiting' AND a.state = 'requested' AND a.expires_at <= clock() THEN
+    SELECT x.o_arrivals, x.o_after, x.o_settled INTO o_arrivals, o_after, o_settled FROM end_approval(a, 'expired', NULL, 'nobody decided in time') x;
+  END IF;
+END $$;
+
 -- purpose: a join's time is over and its rule does not hold
 -- transition: barrier waiting -> failed
 -- fenced by: the barrier's state
@@ -1773,8 +1950,8 @@ BEGIN
   o_settled := s.step_id || d.o_skipped;
 END $$;
 
--- purpose: do what is due, or (p_only) one of it: retries, deadlines of joins, steps and tasks; expansions are the planner's
--- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed; barrier waiting -> failed; run -> cancelling
+-- purpose: do what is due, or (p_only) one of it: retries, deadlines of joins, steps, approvals and tasks; expansions are the planner's
+-- transition: step retry_wait -> ready, pending|ready|retry_wait -> failed, waiting -> succeeded|failed; barrier waiting -> failed; run -> cancelling
 -- fenced by: each target's state and version, looked at under its lock
 -- locks: all steps first (skipping locked ones), then what follows from them; a join's deadline has a transaction of its own, since it starts with a barrier
 CREATE FUNCTION fire_timers(p_limit int, p_only uuid DEFAULT NULL) RETURNS TABLE (fired int, more boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -1804,6 +1981,11 @@ BEGIN
       v_ready := v_ready || fire_retry(t);
     ELSIF t.kind = 'probe' THEN
       v_ready := v_ready || fire_probe(t);
+    ELSIF t.kind = 'approval' THEN
+      SELECT * INTO d FROM fire_approval(t);
+      v_arrivals := v_arrivals || d.o_arrivals;
+      v_after := v_after || d.o_after;
+      v_failed := v_failed || d.o_settled;
     ELSIF t.kind IN ('start_deadline', 'step_deadline') THEN
       SELECT * INTO d FROM fire_step_deadline(t);
       v_arrivals := v_arrivals || d.o_arrivals;
@@ -2082,6 +2264,19 @@ CREATE FUNCTION has_begun(p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET s
   SELECT EXISTS (SELECT FROM attempt a WHERE a.step_id = p_step AND a.started_at IS NOT NULL)
 $$;
 
+-- purpose: whether a step's result is a decision that allows nothing any more: a new run asks again instead of taking it over
+-- transition: none
+-- fenced by: nothing: what the new run sends is looked at again
+-- locks: none
+CREATE FUNCTION has_lapsed(p_tenant uuid, p_step uuid) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT EXISTS (
+    SELECT FROM result x JOIN step s ON s.step_id = x.step_id AND s.tenant_id = x.tenant_id JOIN run r ON r.run_id = s.run_id AND r.tenant_id = s.tenant_id
+      JOIN approval a ON a.task_id = r.task_id AND a.tenant_id = r.tenant_id AND a.approval_id::text = x.body->>'approval_id'
+      LEFT JOIN operation o ON o.operation_id = a.spent_by AND o.tenant_id = a.tenant_id
+    WHERE x.step_id = p_step AND x.tenant_id = p_tenant AND x.body ? 'approval_id'
+      AND NOT coalesce(CASE a.state WHEN 'granted' THEN a.expires_at > clock() AND votes_for(a) >= a.needs WHEN 'spent' THEN a.expires_at > clock() OR o.state NOT IN ('prepared', 'not_done') END, false))
+$$;
+
 -- purpose: the text of a kept header, as headers of dead letters are kept: [name, text]
 -- transition: none
 -- fenced by: nothing
@@ -2215,6 +2410,15 @@ END $$;
 -- locks: none
 CREATE FUNCTION is_alive(w worker) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT w.state = 'active' AND w.seen_at > clock() - 30 * interval '1 s'
+$$;
+
+-- purpose: whether a version of an artifact is there, with this content, and is still the latest of its name
+-- transition: none
+-- fenced by: nothing: whoever acts on the answer holds the artifact's row
+-- locks: none
+CREATE FUNCTION is_current(p_tenant uuid, p_version uuid, p_sha256 bytea) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM artifact_version v JOIN artifact r ON r.artifact_id = v.artifact_id AND r.tenant_id = v.tenant_id
+    WHERE v.version_id = p_version AND v.tenant_id = p_tenant AND v.state = 'available' AND v.sha256 = p_sha256 AND v.number = r.latest)
 $$;
 
 -- purpose: whether a failed step holds its branch: its fan-out's joins hold for failed branches, and one of them still waits
@@ -2559,7 +2763,7 @@ CREATE FUNCTION miscounted_barriers(p_after uuid, p_older interval, p_limit int,
     ARRAY(SELECT (k.b).barrier_id FROM k WHERE is_miscounted(k.b))
 $$;
 
--- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, joins and the task
+-- purpose: what should be due for a run and is not: retries, probes, expansions, deadlines of steps, approvals, joins and the task
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -2580,6 +2784,8 @@ CREATE FUNCTION missing_timers(p_run uuid) RETURNS TABLE (tenant_id uuid, kind t
     SELECT s.tenant_id, 'start_deadline', s.step_id, s.updated_at + s.start_within_ms * interval '1 ms', NULL FROM step s WHERE s.run_id = p_run AND s.state = 'ready' AND s.fence = 0 AND s.start_within_ms IS NOT NULL
     UNION ALL
     SELECT s.tenant_id, 'step_deadline', s.step_id, s.expires_at, NULL FROM step s WHERE s.run_id = p_run AND s.state IN ('ready', 'retry_wait') AND s.expires_at IS NOT NULL
+    UNION ALL
+    SELECT s.tenant_id, 'approval', s.step_id, a.expires_at, NULL FROM step s JOIN approval a ON a.step_id = s.step_id AND a.fence = s.fence WHERE s.run_id = p_run AND s.kind = 'step' AND s.state = 'waiting'
     UNION ALL
     SELECT b.tenant_id, 'barrier_deadline', b.barrier_id, b.deadline_at, NULL FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting' AND b.deadline_at IS NOT NULL
     UNION ALL
@@ -2631,6 +2837,15 @@ $$;
 -- locks: nothing else; the audit chain last
 CREATE FUNCTION note_act(p_tenant uuid, p_actor text, p_action text, p_target text, p_detail jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, p_action, p_target, jsonb_strip_nulls(p_detail))
+$$;
+
+-- purpose: the event of what happened to an approval
+-- transition: none
+-- fenced by: the caller
+-- locks: none
+CREATE FUNCTION note_approval(a approval, p_kind text, p_actor text, p_body jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body)
+  VALUES (a.tenant_id, a.run_id, a.step_id, p_kind, a.version, a.updated_at, p_actor, jsonb_build_object('approval', a.approval_id) || coalesce(jsonb_strip_nulls(p_body), '{}'))
 $$;
 
 -- purpose: an operation that undoes another is confirmed: the other is compensated, in the same transaction
@@ -2700,6 +2915,15 @@ CREATE FUNCTION note_submissions(p_tasks uuid[]) RETURNS void LANGUAGE sql SET s
   SELECT t.tenant_id, pg_backend_pid() % 8 + 1, t.submitted_by, 'task.submit', CASE count(*) WHEN 1 THEN min(t.task_id::text) ELSE count(*) || ' tasks' END,
     jsonb_build_object('via', t.submitted_via, 'tasks', jsonb_agg(t.task_id ORDER BY t.task_id), 'workflows', jsonb_agg(DISTINCT t.workflow || '@' || t.workflow_version))
   FROM task t WHERE t.task_id = ANY (p_tasks) GROUP BY t.tenant_id, t.submitted_by, t.submitted_via ORDER BY t.tenant_id
+$$;
+
+-- purpose: tell webhooks of an approval: whom it concerns and how it stands, not what is asked
+-- transition: births: webhook deliveries
+-- fenced by: the caller
+-- locks: only new rows
+CREATE FUNCTION notify_approval(a approval, p_event text) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  SELECT notify_webhooks(a.tenant_id, p_event, a.approval_id::text, jsonb_strip_nulls(jsonb_build_object('approval_id', a.approval_id, 'task_id', a.task_id, 'run_id', a.run_id, 'step_id', a.step_id, 'node', a.node,
+    'state', a.state, 'operation', a.operation_kind, 'people', a.people, 'teams', a.teams, 'needs', a.needs, 'expires_at', a.expires_at, 'decided_by', a.decided_by)))
 $$;
 
 -- purpose: something happened that webhooks may want to hear of: one delivery for each that does, in the transaction of its cause
@@ -2777,31 +3001,35 @@ BEGIN
 END $$;
 
 -- purpose: the last look before a request leaves, and its record: committed first, sent then
--- transition: operation prepared -> dispatched, or unknown
+-- transition: operation prepared -> dispatched, or unknown; the approval that it needs granted -> spent, or expired
 -- fenced by: the step's own fence; the run must still want it
--- locks: the step, the operation, then the run (shared: a cancel comes before or after, never between)
-CREATE FUNCTION op_dispatch(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid) RETURNS TABLE (outcome text, sends int, deadline timestamptz) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+-- locks: the step, the operation, its approval, the artifact that this is about (shared), then the run (shared: a cancel comes before or after, never between)
+CREATE FUNCTION op_dispatch(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid) RETURNS TABLE (outcome text, sends int, deadline timestamptz, why text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
   v_now timestamptz;
   s step;
   o operation;
   v_run text;
+  v_fault text;
   v_skew interval := '2 s';  -- how far the clock of the other side may be behind
 BEGIN
   SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'op_dispatch');
   IF NOT FOUND THEN
-    RETURN QUERY SELECT 'stale', 0, NULL::timestamptz;
+    RETURN QUERY SELECT 'stale', 0, NULL::timestamptz, NULL;
     RETURN;
   END IF;
   SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
   IF o.state IS DISTINCT FROM 'prepared' THEN
-    RETURN QUERY SELECT 'busy', 0, NULL::timestamptz;
+    RETURN QUERY SELECT 'busy', 0, NULL::timestamptz, NULL;
     RETURN;
   END IF;
+  -- the approval and the version that it is about stay as they are until this is committed
+  PERFORM FROM approval a WHERE a.approval_id = o.approval_id AND a.tenant_id = o.tenant_id FOR NO KEY UPDATE;
+  PERFORM FROM artifact f WHERE f.artifact_id = (SELECT v.artifact_id FROM approval a JOIN artifact_version v ON v.version_id = a.resource_id AND v.tenant_id = a.tenant_id WHERE a.approval_id = o.approval_id AND a.tenant_id = o.tenant_id) AND f.tenant_id = o.tenant_id FOR SHARE;
   SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
   IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
-    RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz;
+    RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz, NULL;
     RETURN;
   END IF;
   v_now := clock();
@@ -2809,7 +3037,12 @@ BEGIN
     UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = s.fence, fence = s.fence, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
     UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
     PERFORM note_operation(o, 'OperationUnknown', p_fence, NULL, jsonb_build_object('why', 'the key it was sent with is no longer kept'));
-    RETURN QUERY SELECT 'key_over', o.sends::int, NULL::timestamptz;
+    RETURN QUERY SELECT 'key_over', o.sends::int, NULL::timestamptz, NULL;
+    RETURN;
+  END IF;
+  v_fault := use_approval(o);
+  IF v_fault IS NOT NULL THEN
+    RETURN QUERY SELECT 'unapproved', o.sends::int, NULL::timestamptz, v_fault;
     RETURN;
   END IF;
   UPDATE operation x SET state = 'dispatched', version = x.version + 1, proof = s.fence, fence = s.fence, sends = x.sends + 1, dispatched_at = v_now, updated_at = v_now, error = NULL, settled_by = NULL,
@@ -2817,7 +3050,7 @@ BEGIN
   WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
   UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
   PERFORM note_operation(o, 'OperationDispatched', p_fence, NULL, jsonb_build_object('sends', o.sends));
-  RETURN QUERY SELECT 'dispatched', o.sends::int, o.lands_until - v_skew;
+  RETURN QUERY SELECT 'dispatched', o.sends::int, o.lands_until - v_skew, NULL;
 END $$;
 
 -- purpose: decide on an effect: its row is durable before anything leaves; whoever asks for the same again gets what is there
@@ -2825,7 +3058,7 @@ END $$;
 -- fenced by: the step's own fence
 -- locks: the step, then the operation
 CREATE FUNCTION op_prepare(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_scope text, p_kind text, p_key text, p_payload jsonb, p_blob bytea, p_hash bytea,
-  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_undo_kind text, p_compensates uuid)
+  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_undo_kind text, p_compensates uuid, p_needs_approval boolean, p_approval uuid)
 RETURNS TABLE (outcome text, operation_id uuid, request_key text, state text, receipt jsonb, error jsonb, hash bytea) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -2843,11 +3076,11 @@ BEGIN
   v_now := clock();
   SELECT r.task_id INTO v_task FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
   v_scope := CASE p_scope WHEN 'tenant' THEN s.tenant_id ELSE v_task END;
-  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, undo_kind, compensates, created_at, updated_at)
-  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_undo_kind, p_compensates, v_now, v_now)
+  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, undo_kind, compensates, needs_approval, approval_id, created_at, updated_at)
+  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_undo_kind, p_compensates, p_needs_approval, p_approval, v_now, v_now)
   ON CONFLICT (scope_id, kind, key, tenant_id) DO NOTHING RETURNING * INTO o;
   IF FOUND THEN
-    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('kind', o.kind, 'key', o.key, 'hash', encode(o.payload_hash, 'hex'), 'compensates', o.compensates));
+    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('kind', o.kind, 'key', o.key, 'hash', encode(o.payload_hash, 'hex'), 'compensates', o.compensates, 'approval', o.approval_id));
     RETURN QUERY SELECT 'prepared', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
     RETURN;
   END IF;
@@ -2856,16 +3089,16 @@ BEGIN
     RETURN QUERY SELECT 'conflict', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
     RETURN;
   END IF;
-  IF o.state IN ('prepared', 'not_done') AND (o.step_id, o.fence) IS DISTINCT FROM (s.step_id, s.fence) THEN
+  IF o.state IN ('prepared', 'not_done') AND (o.step_id, o.fence, o.approval_id) IS DISTINCT FROM (s.step_id, s.fence, p_approval) THEN
     -- whoever holds the step that asks for it now answers for it, unless another one does at this moment
     IF o.step_id <> s.step_id AND EXISTS (SELECT FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = o.tenant_id AND x.fence = o.fence AND x.state IN ('leased', 'running')) THEN
       RETURN QUERY SELECT 'busy', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
       RETURN;
     END IF;
     UPDATE operation x SET run_id = s.run_id, step_id = s.step_id, fence = s.fence, updated_at = v_now,
-      state = 'prepared', version = x.version + (x.state = 'not_done')::int, proof = s.fence
+      approval_id = p_approval, state = 'prepared', version = x.version + (x.state = 'not_done')::int, proof = s.fence
     WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('taken_over', true));
+    PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('taken_over', true, 'approval', o.approval_id));
   END IF;
   RETURN QUERY SELECT CASE WHEN o.state = 'prepared' THEN 'prepared' WHEN o.state IN ('dispatched', 'unknown') THEN 'busy' ELSE 'settled' END,
     o.operation_id, o.request_key, o.state, o.receipt, o.error, o.payload_hash;
@@ -3404,7 +3637,7 @@ BEGIN
   END LOOP;
   FOR x IN
     SELECT t.timer_id, t.kind, t.target_id FROM timer t WHERE t.target_id IN (SELECT s.step_id FROM step s WHERE s.run_id = p_run)
-      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting' WHEN 'probe' THEN s.state = 'unknown' AND s.version = t.version
+      AND NOT EXISTS (SELECT FROM step s WHERE s.step_id = t.target_id AND CASE t.kind WHEN 'retry' THEN s.state = 'retry_wait' AND s.version = t.version WHEN 'expand' THEN s.state = 'waiting' WHEN 'approval' THEN s.state = 'waiting' WHEN 'probe' THEN s.state = 'unknown' AND s.version = t.version
         ELSE s.state NOT IN ('succeeded', 'failed', 'cancelled', 'skipped') END)
     UNION ALL SELECT t.timer_id, t.kind, t.target_id FROM timer t, barrier b WHERE b.run_id = p_run AND t.target_id = b.barrier_id AND b.state <> 'waiting'
   LOOP
@@ -3653,6 +3886,7 @@ DECLARE
   v_steps uuid[] := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = ANY (v_runs));
   v_barriers uuid[] := ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = ANY (v_runs));
   v_operations uuid[];
+  v_approvals uuid[];
 BEGIN
   IF v_tasks = '{}' THEN RETURN 0; END IF;
   DELETE FROM timer x WHERE x.target_id = ANY (v_steps || v_barriers || v_tasks);
@@ -3667,6 +3901,8 @@ BEGIN
   DELETE FROM run x WHERE x.run_id = ANY (v_runs);
   WITH o AS (DELETE FROM operation x WHERE x.task_id = ANY (v_tasks) RETURNING x.operation_id) SELECT array_agg(o.operation_id) INTO v_operations FROM o;
   DELETE FROM operation_probe x WHERE x.operation_id = ANY (v_operations);
+  WITH a AS (DELETE FROM approval x WHERE x.task_id = ANY (v_tasks) RETURNING x.approval_id) SELECT array_agg(a.approval_id) INTO v_approvals FROM a;
+  DELETE FROM approval_vote x WHERE x.approval_id = ANY (v_approvals);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
   RETURN cardinality(v_tasks);
@@ -3707,6 +3943,7 @@ BEGIN
   DELETE FROM result x WHERE x.step_id = ANY (v_steps);
   UPDATE step x SET input = NULL, input_blob = NULL WHERE x.step_id = ANY (v_steps) AND (x.input IS NOT NULL OR x.input_blob IS NOT NULL);
   UPDATE operation x SET payload = NULL, payload_blob = NULL, receipt = NULL WHERE x.task_id = ANY (v_tasks);
+  UPDATE approval x SET payload = NULL, summary = NULL WHERE x.task_id = ANY (v_tasks) AND (x.payload IS NOT NULL OR x.summary IS NOT NULL);
   UPDATE task x SET input = NULL, input_blob = NULL, payload_removed_at = v_now WHERE x.task_id = ANY (v_tasks);
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT r.tenant_id, r.run_id, 'PayloadRemoved', r.version, v_now, 'retention' FROM run r WHERE r.run_id = ANY (v_runs);
   PERFORM remove_blobs(v_blobs);
@@ -3937,6 +4174,30 @@ BEGIN
   PERFORM spread(a.o_arrivals, a.o_done, a.o_after);
   INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.retry', p_task::text, jsonb_build_object('run', p_run));
   RETURN p_run;
+END $$;
+
+-- purpose: take an approval back: before it is decided, before it is used, or before what it was used for is sent once more
+-- transition: approval requested|granted|spent -> revoked; step waiting -> succeeded
+-- fenced by: the approval's state under its lock, which a dispatch takes too: one of the two comes first
+-- locks: the step, the approval, then slots, barriers, held steps, runs, tasks; the audit chain last
+CREATE FUNCTION revoke_approval(p_tenant uuid, p_approval uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  a approval;
+  d record;
+BEGIN
+  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
+  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
+  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF a.state = 'revoked' THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
+  IF a.state NOT IN ('requested', 'granted', 'spent') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-01 the approval is %s', a.state); END IF;
+  IF a.state = 'spent' AND (SELECT o.state NOT IN ('prepared', 'dispatched', 'unknown') FROM operation o WHERE o.operation_id = a.spent_by AND o.tenant_id = p_tenant) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-01 what it allowed has happened';
+  END IF;
+  SELECT * INTO d FROM end_approval(a, 'revoked', p_actor, p_reason);
+  PERFORM spread(d.o_arrivals, d.o_settled, d.o_after);
+  PERFORM note_act(p_tenant, p_actor, 'approval.revoke', p_approval::text, jsonb_build_object('reason', p_reason, 'was', a.state));
+  RETURN 'revoked';
 END $$;
 
 -- purpose: end a key; revoking it again changes nothing; false when the tenant has no such key
@@ -4438,6 +4699,109 @@ BEGIN
   RETURN v_step;
 END $$;
 
+-- purpose: the last look at the approval of an operation that is about to go out, the first time or once more; NULL when it may
+-- transition: approval granted -> spent, or expired
+-- fenced by: the caller holds the operation and the approval
+-- locks: none beyond them
+CREATE FUNCTION use_approval(o operation) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_fault text;
+  a approval;
+BEGIN
+  IF o.approval_id IS NULL THEN RETURN CASE WHEN o.needs_approval THEN 'none' END; END IF;
+  SELECT * INTO a FROM approval x WHERE x.approval_id = o.approval_id AND x.tenant_id = o.tenant_id;
+  IF NOT FOUND THEN RETURN 'none'; END IF;
+  v_fault := approval_fault(a, o);
+  IF v_fault = 'expired' AND a.state = 'granted' THEN
+    PERFORM end_approval(a, 'expired', NULL, 'it was not used in time');
+  ELSIF v_fault IS NULL AND a.state = 'granted' THEN
+    UPDATE approval x SET state = 'spent', version = x.version + 1, updated_at = v_now, spent_at = v_now, spent_by = o.operation_id
+    WHERE x.approval_id = a.approval_id AND x.tenant_id = a.tenant_id RETURNING * INTO a;
+    PERFORM note_approval(a, 'ApprovalSpent', NULL, jsonb_build_object('operation', o.operation_id));
+  END IF;
+  IF v_fault IS NOT NULL THEN
+    SELECT * INTO a FROM approval x WHERE x.approval_id = o.approval_id AND x.tenant_id = o.tenant_id;
+    PERFORM note_approval(a, 'ApprovalRefused', NULL, jsonb_build_object('operation', o.operation_id, 'why', v_fault));
+  END IF;
+  RETURN v_fault;
+END $$;
+
+-- purpose: what a person says about an approval: approve, reject, ask back, or pass the vote on; the last vote that it needs decides it
+-- transition: approval requested -> granted|rejected; step waiting -> succeeded
+-- fenced by: the approval's state and time, the person's vote, and the hash of what was shown, all looked at under its lock
+-- locks: the step, the approval, then slots, barriers, held steps, runs, tasks; the audit chain last
+CREATE FUNCTION vote(p_tenant uuid, p_approval uuid, p_person uuid, p_vote text, p_hash bytea, p_comment text, p_delegate text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_fault text;
+  v_subject text;
+  v_said text;
+  v_state text;
+  a approval;
+  d record;
+BEGIN
+  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
+  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
+  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  SELECT 'person:' || p.name INTO v_subject FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant;
+  SELECT v.vote INTO v_said FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.vote <> 'ask_back';
+  IF v_said = p_vote AND p_vote <> 'delegate' AND p_hash = a.payload_hash THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
+  v_fault := voter_fault(a, p_person);
+  IF v_fault IS NOT NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST009', MESSAGE = 'E-APR-03 ' || CASE v_fault WHEN 'requester' THEN 'whoever asked for it may not decide it' WHEN 'delegated' THEN 'the vote was passed on'
+      WHEN 'role' THEN 'only an approver or an admin decides' ELSE 'others were asked' END;
+  END IF;
+  IF a.state <> 'requested' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-01 the approval is %s', a.state); END IF;
+  IF a.expires_at <= clock() THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-02 the time to decide is over'; END IF;
+  IF p_hash <> a.payload_hash THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-04 the approval covers something else than what was shown'; END IF;
+  IF v_said IS NOT NULL AND p_vote <> 'ask_back' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-05 this person has said %s already', v_said); END IF;
+  IF (SELECT count(*) FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant) >= 200 THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-05 there are 200 entries about it already';
+  END IF;
+  IF p_vote = 'delegate' AND NOT coalesce((SELECT coalesce(voter_fault(a, p.person_id), '') IN ('', 'not asked') AND p.person_id <> p_person
+      AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p.person_id AND v.vote <> 'ask_back')
+      FROM person p WHERE p.name = p_delegate AND p.tenant_id = p_tenant), false) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-06 the vote can''t be passed on to them: they may not decide it, or have said something already';
+  END IF;
+  INSERT INTO approval_vote (tenant_id, approval_id, number, person_id, subject, vote, payload_hash, comment, delegate_to)
+  SELECT p_tenant, p_approval, count(*) + 1, p_person, v_subject, p_vote, p_hash, p_comment, p_delegate FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant;
+  UPDATE approval x SET updated_at = clock() WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant RETURNING * INTO a;
+  PERFORM note_approval(a, 'ApprovalVoted', v_subject, jsonb_build_object('vote', p_vote, 'comment', p_comment, 'delegate_to', p_delegate));
+  v_state := CASE WHEN p_vote = 'reject' THEN 'rejected' WHEN p_vote = 'approve' AND votes_for(a) >= a.needs THEN 'granted' ELSE a.state END;
+  IF v_state <> a.state THEN
+    SELECT * INTO d FROM end_approval(a, v_state, v_subject, p_comment);
+    PERFORM spread(d.o_arrivals, d.o_settled, d.o_after);
+  END IF;
+  PERFORM note_act(p_tenant, v_subject, 'approval.' || p_vote, p_approval::text, jsonb_build_object('hash', encode(p_hash, 'hex'), 'comment', p_comment, 'delegate_to', p_delegate, 'state', v_state));
+  RETURN v_state;
+END $$;
+
+-- purpose: why somebody has no vote on an approval; NULL when they have. Whoever delegates passes the vote on and keeps none
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION voter_fault(a approval, p_person uuid) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT CASE
+    WHEN p.person_id IS NULL OR p.disabled_at IS NOT NULL OR p.role NOT IN ('approver', 'admin', 'platform') THEN 'role'
+    WHEN a.four_eyes AND 'person:' || p.name = a.requested_by THEN 'requester'
+    WHEN EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p.person_id AND v.vote = 'delegate') THEN 'delegated'
+    WHEN a.people = '{}' AND a.teams = '{}' OR p.name = ANY (a.people) THEN NULL
+    WHEN EXISTS (SELECT FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id AND m.team = ANY (a.teams)) THEN NULL
+    WHEN EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'delegate' AND v.delegate_to = p.name) THEN NULL
+    ELSE 'not asked' END
+  FROM (SELECT 1) one LEFT JOIN person p ON p.person_id = p_person AND p.tenant_id = a.tenant_id
+$$;
+
+-- purpose: how many approve it, of those who still may: whoever lost the role, left the team or was disabled does not count
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION votes_for(a approval) RETURNS bigint LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT count(DISTINCT v.person_id) FROM approval_vote v
+  WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'approve' AND v.payload_hash = a.payload_hash AND voter_fault(a, v.person_id) IS NULL
+$$;
+
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
 -- transition: run created|running -> cancelling; with outcome cancelled also task accepted|running -> cancelling
 -- fenced by: the caller
@@ -4461,6 +4825,24 @@ BEGIN
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
   VALUES (outbox_partition_of(r.run_id), r.tenant_id, 'stanchion.orchestrator.commands.v1', r.run_id::text, 'PlanRun', r.run_id::text, jsonb_build_object('run_id', r.run_id)::text);
   RETURN true;
+END $$;
+
+-- purpose: steps end that people were asked for: nobody waits for the answer any more
+-- transition: approval requested -> revoked
+-- fenced by: the caller holds the steps
+-- locks: approvals by id
+CREATE FUNCTION withdraw_approvals(p_steps uuid[], p_reason jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  a approval;
+BEGIN
+  FOR a IN SELECT x.* FROM approval x WHERE x.step_id = ANY (p_steps) AND x.state = 'requested' ORDER BY x.approval_id FOR NO KEY UPDATE LOOP
+    v_now := clock();
+    UPDATE approval x SET state = 'revoked', version = x.version + 1, updated_at = v_now, decided_at = v_now, decided_by = 'canceller', reason = left(p_reason->>'what', 1000)
+    WHERE x.approval_id = a.approval_id AND x.tenant_id = a.tenant_id RETURNING * INTO a;
+    PERFORM note_approval(a, 'ApprovalRevoked', 'canceller', jsonb_build_object('reason', a.reason));
+    PERFORM notify_approval(a, 'approval.decided');
+  END LOOP;
 END $$;
 
 -- purpose: one cheap look for the orchestrator's loops: which of them have something to do
@@ -4568,9 +4950,9 @@ BEGIN
   IF NEW.state <> OLD.state AND NOT (CASE OLD.state
       WHEN 'pending' THEN NEW.state IN ('ready', 'waiting', 'skipped', 'failed', 'cancelled')
       WHEN 'ready' THEN NEW.state IN ('leased', 'failed', 'cancelled')
-      WHEN 'leased' THEN NEW.state IN ('running', 'succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
-      WHEN 'running' THEN NEW.state IN ('succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
-      WHEN 'waiting' THEN NEW.state IN ('succeeded', 'cancelled')
+      WHEN 'leased' THEN NEW.state IN ('waiting', 'running', 'succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
+      WHEN 'running' THEN NEW.state IN ('waiting', 'succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
+      WHEN 'waiting' THEN NEW.state IN ('succeeded', 'failed', 'cancelled')
       WHEN 'retry_wait' THEN NEW.state IN ('ready', 'failed', 'cancelled')
       WHEN 'unknown' THEN NEW.state IN ('reconciling', 'ready', 'cancelled')
       WHEN 'reconciling' THEN NEW.state IN ('unknown', 'ready', 'cancelled')
@@ -4671,7 +5053,7 @@ BEGIN
       ELSE false END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a operation: %s -> %s', OLD.state, NEW.state);
   END IF;
-  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.operation_id IS DISTINCT FROM OLD.operation_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.scope_id IS DISTINCT FROM OLD.scope_id OR NEW.kind IS DISTINCT FROM OLD.kind OR NEW.key IS DISTINCT FROM OLD.key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.request_key IS DISTINCT FROM OLD.request_key OR NEW.reach IS DISTINCT FROM OLD.reach OR NEW.undo_kind IS DISTINCT FROM OLD.undo_kind OR NEW.compensates IS DISTINCT FROM OLD.compensates THEN
+  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.operation_id IS DISTINCT FROM OLD.operation_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.scope_id IS DISTINCT FROM OLD.scope_id OR NEW.kind IS DISTINCT FROM OLD.kind OR NEW.key IS DISTINCT FROM OLD.key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.request_key IS DISTINCT FROM OLD.request_key OR NEW.reach IS DISTINCT FROM OLD.reach OR NEW.undo_kind IS DISTINCT FROM OLD.undo_kind OR NEW.compensates IS DISTINCT FROM OLD.compensates OR NEW.needs_approval IS DISTINCT FROM OLD.needs_approval THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a operation never changes';
   END IF;
   IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
@@ -4684,6 +5066,14 @@ BEGIN
   END IF;
   IF OLD.state IN ('confirmed', 'refused', 'compensated') AND (coalesce(NEW.receipt, OLD.receipt), NEW.provider_id, NEW.sends) IS DISTINCT FROM (OLD.receipt, OLD.provider_id, OLD.sends) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what is known of an operation is immutable';
+  END IF;
+  -- the approval it goes out under is chosen before it goes out
+  IF NEW.approval_id IS DISTINCT FROM OLD.approval_id AND NEW.state <> 'prepared' THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the approval of an operation changes only while it is prepared';
+  END IF;
+  IF NEW.state = 'dispatched' AND OLD.state <> 'dispatched' AND (NEW.needs_approval OR NEW.approval_id IS NOT NULL) AND NOT EXISTS (
+    SELECT FROM stanchion.approval a WHERE a.approval_id = NEW.approval_id AND a.tenant_id = NEW.tenant_id AND a.state = 'spent' AND a.spent_by = NEW.operation_id AND stanchion.approval_fault(a, NEW) IS NULL) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation that needs an approval is dispatched under one that covers it';
   END IF;
   IF NEW.state <> OLD.state THEN
     -- what moved it: its step's holder, the reaper, the canceller, a person or the engine
@@ -4746,6 +5136,56 @@ BEGIN
 END $$;
 CREATE TRIGGER artifact_version_guard BEFORE INSERT OR UPDATE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_version_guard();
 
+CREATE FUNCTION stanchion.approval_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF NEW.state NOT IN ('requested') THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('a approval is never born %s', NEW.state);
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.state <> OLD.state AND NOT (CASE OLD.state
+      WHEN 'requested' THEN NEW.state IN ('granted', 'rejected', 'expired', 'revoked')
+      WHEN 'granted' THEN NEW.state IN ('spent', 'expired', 'revoked')
+      WHEN 'spent' THEN NEW.state IN ('revoked')
+      ELSE false END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a approval: %s -> %s', OLD.state, NEW.state);
+  END IF;
+  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.approval_id IS DISTINCT FROM OLD.approval_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.run_id IS DISTINCT FROM OLD.run_id OR NEW.step_id IS DISTINCT FROM OLD.step_id OR NEW.fence IS DISTINCT FROM OLD.fence OR NEW.operation_kind IS DISTINCT FROM OLD.operation_kind OR NEW.operation_key IS DISTINCT FROM OLD.operation_key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.resource_id IS DISTINCT FROM OLD.resource_id OR NEW.resource_sha256 IS DISTINCT FROM OLD.resource_sha256 OR NEW.people IS DISTINCT FROM OLD.people OR NEW.teams IS DISTINCT FROM OLD.teams OR NEW.needs IS DISTINCT FROM OLD.needs OR NEW.four_eyes IS DISTINCT FROM OLD.four_eyes OR NEW.requested_by IS DISTINCT FROM OLD.requested_by OR NEW.expires_at IS DISTINCT FROM OLD.expires_at THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a approval never changes';
+  END IF;
+  IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a approval rises by one with each transition';
+  END IF;
+  IF (NEW.node, NEW.question, NEW.on_timeout, NEW.created_at) IS DISTINCT FROM (OLD.node, OLD.question, OLD.on_timeout, OLD.created_at) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what people were asked never changes';
+  END IF;
+  -- nor what they were shown; retention may take it away once the task has ended, its hash stays
+  IF (NEW.summary, NEW.payload) IS DISTINCT FROM (OLD.summary, OLD.payload)
+     AND NOT (NEW.summary IS NULL AND NEW.payload IS NULL AND (SELECT t.ended_at IS NOT NULL FROM stanchion.task t WHERE t.task_id = OLD.task_id AND t.tenant_id = OLD.tenant_id)) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what people were shown never changes';
+  END IF;
+  IF NEW.state = 'granted' AND OLD.state <> 'granted' AND (OLD.expires_at <= stanchion.clock() OR stanchion.votes_for(OLD) < OLD.needs) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an approval is granted by the votes it needs, in its time';
+  END IF;
+  IF NEW.state = 'rejected' AND OLD.state <> 'rejected' AND NOT EXISTS (SELECT FROM stanchion.approval_vote v WHERE v.approval_id = OLD.approval_id AND v.tenant_id = OLD.tenant_id AND v.vote = 'reject') THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an approval is rejected by a vote';
+  END IF;
+  IF NEW.state = 'expired' AND OLD.state <> 'expired' AND OLD.expires_at > stanchion.clock() THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an approval expires when its time is over';
+  END IF;
+  IF NEW.state = 'spent' AND OLD.state <> 'spent' THEN
+    IF coalesce((SELECT coalesce(stanchion.approval_fault(OLD, o), CASE WHEN o.state <> 'prepared' OR o.approval_id IS DISTINCT FROM OLD.approval_id THEN 'operation' END, '')
+                 FROM stanchion.operation o WHERE o.operation_id = NEW.spent_by AND o.tenant_id = OLD.tenant_id), 'gone') <> '' THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an approval is spent on the one operation that it covers, as it was shown';
+    END IF;
+  ELSIF NEW.spent_by IS DISTINCT FROM OLD.spent_by THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what an approval was spent on never changes';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER approval_guard BEFORE INSERT OR UPDATE ON stanchion.approval FOR EACH ROW EXECUTE FUNCTION stanchion.approval_guard();
+
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.result REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.event REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
@@ -4756,6 +5196,8 @@ CREATE TRIGGER fenced AFTER INSERT ON stanchion.artifact_version REFERENCING NEW
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.operation REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
+CREATE TRIGGER fenced AFTER INSERT ON stanchion.approval REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
+
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.event FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.barrier_release FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('barrier');
@@ -4763,6 +5205,8 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.barrier_release 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.refused_write FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.operation_probe FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('operation');
+
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.approval_vote FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('approval');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
 
@@ -4776,6 +5220,8 @@ CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.refused_write FOR EA
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.operation_probe FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
+CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.approval_vote FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
+
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.audit FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.workflow FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
@@ -4786,6 +5232,8 @@ CREATE TRIGGER artifact_guard BEFORE UPDATE ON stanchion.artifact FOR EACH ROW E
 
 CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();
 
+CREATE TRIGGER approval_vote_guard BEFORE INSERT ON stanchion.approval_vote FOR EACH ROW EXECUTE FUNCTION stanchion.approval_vote_guard();
+
 CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();
 
 ALTER TABLE stanchion.api_key ENABLE ROW LEVEL SECURITY;
@@ -4794,6 +5242,20 @@ ALTER TABLE stanchion.api_key FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.api_key TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.api_key FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.approval ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.approval FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.approval TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.approval FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.approval_vote ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.approval_vote FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.approval_vote TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.approval_vote FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.artifact ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.artifact FORCE ROW LEVEL SECURITY;
@@ -5063,6 +5525,10 @@ CREATE POLICY everyone ON stanchion.workflow FOR SELECT USING (true);
 
 ALTER TABLE stanchion.api_key OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.approval OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.approval_vote OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.artifact OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.artifact_version OWNER TO stanchion_owner;
@@ -5144,6 +5610,10 @@ ALTER TABLE stanchion.event_default OWNER TO stanchion_owner;
 GRANT USAGE ON SCHEMA stanchion TO stanchion_engine, stanchion_task_service, stanchion_orchestrator, stanchion_relay, stanchion_worker, stanchion_maintenance, stanchion_dashboard;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.api_key TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.approval TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.approval_vote TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.artifact TO stanchion_engine;
 
@@ -5229,17 +5699,19 @@ REVOKE UPDATE, DELETE ON stanchion.refused_write FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.operation_probe FROM stanchion_engine;
 
+REVOKE UPDATE, DELETE ON stanchion.approval_vote FROM stanchion_engine;
+
 REVOKE UPDATE, DELETE ON stanchion.audit FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -5274,6 +5746,14 @@ GRANT EXECUTE ON FUNCTION stanchion.abandon_versions TO stanchion_maintenance;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.answers_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.answers_of TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.approvals_for'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.approvals_for TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ask'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.ask TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ask_removals'::regproc::oid::regprocedure); END $$;
 
@@ -5498,6 +5978,10 @@ GRANT EXECUTE ON FUNCTION stanchion.give_back TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.give_back_unheld'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.give_back_unheld TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.has_lapsed'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.has_lapsed TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
 
@@ -5759,6 +6243,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.retr
 
 GRANT EXECUTE ON FUNCTION stanchion.retry_task TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.revoke_approval'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.revoke_approval TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.revoke_key'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.revoke_key TO stanchion_task_service;
@@ -5818,6 +6306,10 @@ GRANT EXECUTE ON FUNCTION stanchion.trim_deliveries TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.trim_inbox'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.trim_inbox TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.vote'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.vote TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.work_waiting'::regproc::oid::regprocedure); END $$;
 

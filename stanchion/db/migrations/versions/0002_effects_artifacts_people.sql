@@ -1,4 +1,4 @@
--- What effects outside, artifacts, people and webhooks add to tables. Functions, triggers, policies and grants follow in
+-- What effects outside, artifacts, approvals, people and webhooks add to tables. Functions, triggers, policies and grants follow in
 -- a script of their own. Immutable: a database that is somewhere may have run it.
 
 -- steps may be in doubt, and a step may undo what another one did
@@ -12,7 +12,7 @@ ALTER TABLE stanchion.step
   ADD CONSTRAINT only_doubts_make_a_step_unknown CHECK (state <> 'unknown' OR doubts > 0);
 ALTER TABLE stanchion.timer
   DROP CONSTRAINT kinds_of_timers,
-  ADD CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe'));
+  ADD CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe', 'approval'));
 
 -- the audit log has lanes: what is there already is lane 0
 ALTER TABLE stanchion.audit
@@ -44,6 +44,8 @@ CREATE TABLE stanchion.operation (
   lands_within_ms BIGINT,
   undo_kind TEXT,
   compensates UUID,
+  needs_approval BOOLEAN DEFAULT 'false' NOT NULL,
+  approval_id UUID,
   sends SMALLINT DEFAULT '0' NOT NULL,
   probes SMALLINT DEFAULT '0' NOT NULL,
   receipt JSONB,
@@ -223,6 +225,74 @@ CREATE TABLE stanchion.sign_in (
 CREATE INDEX sessions_of_person ON stanchion.session (person_id);
 CREATE INDEX sign_ins_by_end ON stanchion.sign_in (expires_at);
 CREATE INDEX teams_of_tenant ON stanchion.team_member (tenant_id, team);
+
+-- approvals: what people are asked, and what each of them says
+CREATE TABLE stanchion.approval (
+  tenant_id UUID NOT NULL,
+  approval_id UUID NOT NULL,
+  task_id UUID NOT NULL,
+  run_id UUID NOT NULL,
+  step_id UUID NOT NULL,
+  fence BIGINT NOT NULL,
+  node TEXT NOT NULL,
+  state TEXT NOT NULL,
+  version BIGINT DEFAULT '0' NOT NULL,
+  question TEXT NOT NULL,
+  summary TEXT,
+  payload JSONB,
+  payload_hash BYTEA NOT NULL,
+  operation_kind TEXT,
+  operation_key TEXT,
+  resource_id UUID,
+  resource_sha256 BYTEA,
+  people TEXT[] DEFAULT '{}' NOT NULL,
+  teams TEXT[] DEFAULT '{}' NOT NULL,
+  needs SMALLINT NOT NULL,
+  four_eyes BOOLEAN NOT NULL,
+  on_timeout TEXT NOT NULL,
+  requested_by TEXT NOT NULL,
+  decided_by TEXT,
+  reason TEXT,
+  spent_by UUID,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+  decided_at TIMESTAMP WITH TIME ZONE,
+  spent_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT approval_pkey PRIMARY KEY (approval_id, tenant_id),
+  CONSTRAINT an_approval_is_bound_to_a_sha256 CHECK (octet_length(payload_hash) = 32),
+  CONSTRAINT a_resource_is_bound_with_its_content CHECK ((resource_id IS NULL) = (resource_sha256 IS NULL)),
+  CONSTRAINT a_key_belongs_to_an_operation CHECK (operation_key IS NULL OR operation_kind IS NOT NULL),
+  CONSTRAINT an_approval_needs_somebody CHECK (needs BETWEEN 1 AND 20),
+  CONSTRAINT silence_never_approves CHECK (on_timeout IN ('reject', 'fail')),
+  CONSTRAINT states_of_approvals CHECK (state IN ('requested', 'granted', 'spent', 'rejected', 'expired', 'revoked')),
+  CONSTRAINT an_approval_has_a_time_once_it_is_decided CHECK ((state = 'requested') = (decided_at IS NULL)),
+  CONSTRAINT a_spent_approval_names_its_operation CHECK (state <> 'spent' OR spent_by IS NOT NULL),
+  CONSTRAINT only_what_was_spent_names_an_operation CHECK (spent_by IS NULL OR state IN ('spent', 'revoked'))
+) WITH (fillfactor = 70);
+
+CREATE TABLE stanchion.approval_vote (
+  tenant_id UUID NOT NULL,
+  approval_id UUID NOT NULL,
+  number SMALLINT NOT NULL,
+  person_id UUID NOT NULL,
+  subject TEXT NOT NULL,
+  vote TEXT NOT NULL,
+  payload_hash BYTEA NOT NULL,
+  comment TEXT,
+  delegate_to TEXT,
+  at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+  CONSTRAINT approval_vote_pkey PRIMARY KEY (approval_id, number, tenant_id),
+  CONSTRAINT what_can_be_said CHECK (vote IN ('approve', 'reject', 'ask_back', 'delegate')),
+  CONSTRAINT a_delegation_names_somebody CHECK ((vote = 'delegate') = (delegate_to IS NOT NULL))
+);
+
+CREATE INDEX approval_newest ON stanchion.approval (tenant_id, approval_id);
+CREATE UNIQUE INDEX approval_of_step ON stanchion.approval (step_id, fence, tenant_id);
+CREATE INDEX approval_of_task ON stanchion.approval (task_id, approval_id);
+CREATE INDEX approval_open ON stanchion.approval (tenant_id, approval_id) WHERE state = 'requested';
+CREATE UNIQUE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) WHERE spent_by IS NOT NULL;
+CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote <> 'ask_back';
 
 -- webhooks, and what they are to be told
 CREATE TABLE stanchion.webhook (

@@ -1,0 +1,114 @@
+"""Approvals as people see and decide them. Who may, and on what, is looked at in the database, under the row's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+from uuid import UUID
+
+from sqlalchemy import Select, select
+
+from stanchion.db import tables
+from stanchion.db.engine import Database
+
+from .queries import rows_of
+from .rows import Row, missing
+
+_APPROVAL, _VOTE, _TASK = tables.approval.c, tables.approval_vote.c, tables.task.c
+PAYLOADS: Final = ("question", "summary", "payload", "reason")
+"""What of an approval only somebody sees who may see payloads, or who is asked."""
+_SHOWN: Final = tuple(c for c in _APPROVAL if c.name not in ("tenant_id", "fence", "version", *PAYLOADS))
+
+Vote = Literal["approve", "reject", "ask_back", "delegate"]
+
+
+class Approvals:
+    """Under the task service's login; every call sees one tenant."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # --- looking ---
+
+    def page(
+        self,
+        tenant_id: UUID,
+        *,
+        limit: int,
+        before: UUID | None = None,
+        states: Sequence[str] = (),
+        task_id: UUID | None = None,
+    ) -> list[Row]:
+        """Approvals of the tenant, the newest first."""
+        found = _approvals()
+        if before is not None:
+            found = found.where(_APPROVAL.approval_id < before)
+        if states:
+            found = found.where(_APPROVAL.state.in_(states))
+        if task_id is not None:
+            found = found.where(_APPROVAL.task_id == task_id)
+        with self.database.tenant(tenant_id) as connection:
+            return rows_of(connection, found.order_by(_APPROVAL.approval_id.desc()).limit(limit))
+
+    def inbox(self, tenant_id: UUID, person_id: UUID, *, limit: int, after: UUID | None = None) -> list[Row]:
+        """What waits for this person's say at this moment, the oldest first."""
+        ids = [
+            row[0]
+            for row in self.database.read(
+                "SELECT approval_id FROM stanchion.approvals_for(%s, %s, %s, %s)", (tenant_id, person_id, after, limit)
+            )
+        ]
+        with self.database.tenant(tenant_id) as connection:
+            return rows_of(
+                connection, _approvals().where(_APPROVAL.approval_id.in_(ids)).order_by(_APPROVAL.approval_id)
+            )
+
+    def get(self, tenant_id: UUID, approval_id: UUID) -> Row:
+        """One approval with all that is shown, and what was said about it; raises NotFound."""
+        said = [c for c in _VOTE if c.name not in ("tenant_id", "approval_id", "person_id")]
+        with self.database.tenant(tenant_id) as connection:
+            rows = rows_of(connection, _approvals(*PAYLOADS).where(_APPROVAL.approval_id == approval_id))
+            if not rows:
+                raise missing("approval")
+            votes = rows_of(connection, select(*said).where(_VOTE.approval_id == approval_id).order_by(_VOTE.number))
+        return {**rows[0], "votes": votes}
+
+    # --- deciding ---
+
+    def vote(
+        self,
+        tenant_id: UUID,
+        approval_id: UUID,
+        person_id: UUID,
+        vote: Vote,
+        *,
+        payload_hash: bytes,
+        comment: str | None = None,
+        delegate_to: str | None = None,
+    ) -> str:
+        """Say something about it; returns the state that this leaves it in. The same again changes nothing.
+
+        Raises NotFound, NotAllowed E-APR-03 for somebody who has no vote, Conflict E-APR-01 once it is decided, E-APR-02
+        after its time, E-APR-04 for the hash of something else, E-APR-05 for another vote, E-APR-06 for a delegate who
+        can't be one.
+        """
+        rows = self.database.call(
+            "vote",
+            "SELECT stanchion.vote(%s, %s, %s, %s, %s, %s, %s)",
+            (tenant_id, approval_id, person_id, vote, payload_hash, comment, delegate_to),
+        )
+        return str(rows[0][0])
+
+    def revoke(self, tenant_id: UUID, approval_id: UUID, *, reason: str, actor: str) -> str:
+        """Take it back, as long as what it allows has not happened; raises NotFound, Conflict E-APR-01."""
+        rows = self.database.call(
+            "revoke", "SELECT stanchion.revoke_approval(%s, %s, %s, %s)", (tenant_id, approval_id, reason, actor)
+        )
+        return str(rows[0][0])
+
+
+def _approvals(*more: str) -> Select[Any]:
+    joined = tables.approval.join(
+        tables.task, (_TASK.task_id == _APPROVAL.task_id) & (_TASK.tenant_id == _APPROVAL.tenant_id)
+    )
+    return select(*_SHOWN, *(_APPROVAL[name] for name in more), _TASK.workflow).select_from(joined)
