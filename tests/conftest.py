@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 # No test depends on how long something takes: a busy machine must not turn an example into a failure.
 hypothesis.settings.register_profile("patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# `fixed` draws the same examples each time, so that a landing is no lottery; `searching` is for an hour without hurry.
+hypothesis.settings.register_profile("fixed", hypothesis.settings.get_profile("patient"), derandomize=True)
+hypothesis.settings.register_profile("searching", hypothesis.settings.get_profile("patient"), max_examples=3000)
 hypothesis.settings.load_profile("patient")
 pytest.register_assert_rewrite("kit.stores")
 

@@ -28,8 +28,6 @@ DEFAULT_MEDIA_TYPE: Final = "application/octet-stream"
 
 _WORD: Final = r"[A-Za-z0-9!#$&^_.+-]+"
 _MEDIA_TYPE: Final = re.compile(rf'{_WORD}/{_WORD}(; ?{_WORD}=({_WORD}|"[A-Za-z0-9 !#$&^_.+-]*"))*')
-# Control and format characters (bidirectional ones among them) make a name look like another one.
-_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def check_name(name: object, where: str = "name") -> str:
@@ -52,8 +50,9 @@ def _fault(name: object) -> str | None:
         return "a name is a text"
     if not 1 <= len(name) <= limits.NAME_CHARACTERS:
         return f"it has {len(name):,} characters, and 1 to {limits.NAME_CHARACTERS} are allowed"
-    if hidden := next((c for c in name if unicodedata.category(c) in _HIDDEN), None):
-        return f"it holds U+{ord(hidden):04X}, which nobody sees"
+    # Control and format characters (bidirectional ones among them) and foreign blanks make a name look like another.
+    if hidden := next((c for c in name if not c.isprintable()), None):
+        return f"it holds U+{ord(hidden):04X}, which nobody sees or can tell from a blank"
     if "\\" in name or name != unicodedata.normalize("NFC", name):
         return "it holds a backslash, or letters that look the same and are others"
     parts = name.split("/")

@@ -7,7 +7,7 @@ import gc
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stanchion.contracts.artifacts import check_media_type, check_name
@@ -105,6 +105,7 @@ def test_an_error_of_the_store_reaches_the_writer() -> None:
 
 
 @given(name=st.text(max_size=300))
+@example(name="a\u1680b")  # a blank of another script is printed like one of ours, and is another name
 def test_any_text_is_a_name_or_is_refused(name: str) -> None:
     """What passes can be shown and saved: nothing hidden in it, no part that leads elsewhere."""
     try:
