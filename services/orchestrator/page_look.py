@@ -32,6 +32,8 @@ SHAPES: Final[dict[str, str]] = {
     "cancelling": "retrying",
     "completed": "succeeded",
     "paused": "person",
+    "awaiting_approval": "person",
+    "rejected": "cancelled",
     # barriers
     "released": "succeeded",
     # attempts

@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from stanchion.contracts.commands import Reason
 from stanchion.contracts.message import Name
 
-from .bodies import Body, GivenReason
+from .bodies import Body, GivenReason, Value
 
 Handle = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 Role = Literal["viewer", "operator", "approver", "admin", "platform"]
@@ -53,6 +53,12 @@ class DelegateBody(VoteBody):
     """To whom one passes one's vote on."""
 
     to: Handle
+
+
+class EditBody(VoteBody):
+    """What is to be asked instead: the whole payload, of the same shape."""
+
+    payload: Value
 
 
 class WebhookBody(Body):

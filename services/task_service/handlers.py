@@ -23,7 +23,7 @@ from stanchion.runtime.clock import utc_now
 from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 
 from .bodies import NotDoneBody, ReopenBody
-from .bodies_people import VoteBody
+from .bodies_people import EditBody, VoteBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +173,10 @@ class Handlers:
     ) -> str:
         """What a person says about an approval; returns its state. Raises NotAllowed E-APR-03 for a key, and what
         `Approvals.vote` does."""
-        if principal.signed_in is None:
-            raise NotAllowed(
-                "E-APR-03",
-                "a key decides nothing: an approval needs somebody who has read it",
-                fix="sign in: stanchion login",
-            )
         state = self.approvals.vote(
             principal.tenant_id,
             approval_id,
-            principal.signed_in.person_id,
+            _person(principal),
             vote,
             payload_hash=bytes.fromhex(told.payload_hash),
             comment=told.comment or None,
@@ -190,6 +184,19 @@ class Handlers:
         )
         self._wake()
         return state
+
+    def edit_approval(self, principal: Principal, approval_id: UUID, told: EditBody) -> UUID:
+        """What a person wants to be asked instead; returns the id of the new approval. Raises as `vote`, and E-APR-10."""
+        replaced_by = self.approvals.edit(
+            principal.tenant_id,
+            approval_id,
+            _person(principal),
+            told.payload,
+            payload_hash=bytes.fromhex(told.payload_hash),
+            comment=told.comment or None,
+        )
+        self._wake()
+        return replaced_by
 
     def revoke_approval(self, principal: Principal, approval_id: UUID, reason: str) -> str:
         """Take an approval back; raises NotFound, Conflict E-APR-01."""
@@ -273,3 +280,13 @@ def _header_text(header: str) -> str:
         raise Unprocessable(
             "E-DATA-12", "the idempotency key is not UTF-8", where="header Idempotency-Key", fix="encode as UTF-8"
         ) from None
+
+
+def _person(principal: Principal) -> UUID:
+    if principal.signed_in is None:
+        raise NotAllowed(
+            "E-APR-03",
+            "a key decides nothing: an approval needs somebody who has read it",
+            fix="sign in: stanchion login",
+        )
+    return principal.signed_in.person_id

@@ -28,7 +28,10 @@ class ApprovalSummary(View):
     needs: int
     four_eyes: bool
     on_timeout: str
+    on_rejected: str
     requested_by: str
+    replaces: ApprovalId | None
+    edited_by: str | None
     decided_by: str | None
     spent_by: OperationId | None
     created_at: datetime
@@ -71,3 +74,9 @@ class Decided(View):
 
     approval_id: ApprovalId
     state: str
+
+
+class Edited(Decided):
+    """The approval that was asked, and the one that is asked instead."""
+
+    replaced_by: ApprovalId

@@ -208,6 +208,7 @@ class Executor:
             "needs": policy.needs,
             "four_eyes": policy.four_eyes,
             "on_timeout": policy.on_timeout,
+            "on_rejected": policy.on_rejected,
             "within_ms": round(policy.within_seconds * 1000),
         }
         return Asked(attempt.lease, Question(new_id(), asked, ask.payload))

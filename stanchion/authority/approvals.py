@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from pydantic import JsonValue
 from sqlalchemy import Select, select
 
+from stanchion.contracts import limits, payload
+from stanchion.contracts.ids import new_id
 from stanchion.db import tables
 from stanchion.db.engine import Database
+from stanchion.errors import Conflict, TooLarge
 
 from .queries import rows_of
 from .rows import Row, missing
@@ -19,7 +23,7 @@ PAYLOADS: Final = ("question", "summary", "payload", "reason")
 """What of an approval only somebody sees who may see payloads, or who is asked."""
 _SHOWN: Final = tuple(c for c in _APPROVAL if c.name not in ("tenant_id", "fence", "version", *PAYLOADS))
 
-Vote = Literal["approve", "reject", "ask_back", "delegate"]
+Vote = Literal["approve", "reject", "ask_back", "answer", "delegate"]
 
 
 class Approvals:
@@ -99,12 +103,59 @@ class Approvals:
         )
         return str(rows[0][0])
 
+    def edit(
+        self,
+        tenant_id: UUID,
+        approval_id: UUID,
+        person_id: UUID,
+        changed: JsonValue,
+        *,
+        payload_hash: bytes,
+        comment: str | None = None,
+    ) -> UUID:
+        """Ask about another payload of the same shape instead; returns the id of the approval that this needs.
+
+        Raises NotFound, and what `vote` does; Conflict E-APR-10 for another shape, for no change, and when nobody would
+        be left to approve it; TooLarge E-SIZE-01.
+        """
+        shown = self.get(tenant_id, approval_id)["payload"]
+        if fault := shape_fault(shown, changed):
+            raise Conflict("E-APR-10", "the changed payload has another shape", where=fault)
+        if (size := payload.size(changed)) > limits.INLINE_BYTES:
+            raise TooLarge("E-SIZE-01", f"the payload would have {size:,} bytes", limit=limits.INLINE_BYTES)
+        given = (tenant_id, approval_id, person_id, payload_hash, new_id(), payload.dumps(changed).decode())
+        rows = self.database.call(
+            "edit",
+            "SELECT stanchion.edit_approval(%s, %s, %s, %s, %s, %s, %s, %s)",
+            (*given, payload.digest(changed), comment),
+        )
+        return UUID(str(rows[0][0]))
+
     def revoke(self, tenant_id: UUID, approval_id: UUID, *, reason: str, actor: str) -> str:
         """Take it back, as long as what it allows has not happened; raises NotFound, Conflict E-APR-01."""
         rows = self.database.call(
             "revoke", "SELECT stanchion.revoke_approval(%s, %s, %s, %s)", (tenant_id, approval_id, reason, actor)
         )
         return str(rows[0][0])
+
+
+def shape_fault(shown: JsonValue, changed: JsonValue, path: str = "$") -> str | None:
+    """Where `changed` is another kind of value than `shown`; None when it is a value of the same shape.
+
+    The names of objects stay, lists may have another length, and what was null may become anything.
+    """
+    if shown is None or (isinstance(shown, list) and isinstance(changed, list)):
+        return None
+    if isinstance(shown, dict) and isinstance(changed, dict):
+        if odd := sorted(shown.keys() ^ changed.keys()):
+            return f"{path}.{odd[0]}"
+        found = (shape_fault(value, changed[name], f"{path}.{name}") for name, value in shown.items())
+        return next((fault for fault in found if fault), None)
+    return None if _kind(shown) == _kind(changed) else path
+
+
+def _kind(value: JsonValue) -> str:
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
 
 
 def _approvals(*more: str) -> Select[Any]:

@@ -25,6 +25,8 @@ E-APR-05 | 409 | vote is cast | Everybody says yes or no once, and passes the vo
 E-APR-06 | 409 | vote can't be passed on | They may not decide it, or have said something already. | Name another approver.
 E-APR-07 | 409 | version is not the latest | People are asked about the latest version of an artifact of the task. | Ask about the newer one.
 E-APR-08 | 422 | not approved | An operation goes out under an approval that covers it: its kind, key, payload and version, in time, once. | Ask again.
+E-APR-09 | 422 | task was rejected | Somebody said no to what it asked, or nobody answered in time, and its workflow ends with that. | Change what is asked for, and retry the task: it asks again.
+E-APR-10 | 409 | payload can't be changed so | An edit changes the payload and keeps its shape, and leaves somebody who may approve it. | Look at the payload and those asked: stanchion approval show.
 """  # noqa: E501 - one code, one line
 
 EFFECT_CODES = tuple(

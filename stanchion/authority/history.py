@@ -26,6 +26,9 @@ TASK: Final = {
     "TaskAccepted": "accepted",
     "TaskRetried": "accepted",
     "TaskStarted": "running",
+    "TaskAwaitingApproval": "awaiting_approval",
+    "TaskAnswered": "running",
+    "TaskRejected": "rejected",
     "TaskCancelling": "cancelling",
     "TaskCompleted": "completed",
     "TaskFailed": "failed",
@@ -88,6 +91,7 @@ APPROVAL: Final = {
     "ApprovalExpired": "expired",
     "ApprovalRevoked": "revoked",
     "ApprovalSpent": "spent",
+    "ApprovalReplaced": "replaced",
 }
 SAID: Final = ("ApprovalVoted", "ApprovalRefused")
 """What happens to an approval and leaves its state."""

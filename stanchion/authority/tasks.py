@@ -168,7 +168,7 @@ def _task_to_retry(connection: Connection, task_id: UUID) -> Row:
     found = rows_of(connection, select(*(task[name] for name in names)).where(task.task_id == task_id))
     if not found:
         raise missing("task")
-    if found[0]["state"] not in ("failed", "cancelled"):  # the database decides; this spares it the plan
+    if found[0]["state"] not in ("failed", "cancelled", "rejected"):  # the database decides; this spares it the plan
         state = found[0]["state"]
         code = COMPLETED if state == TaskState.COMPLETED else NOT_ENDED
         raise Conflict(code, f"a task that is {state} is not retried", state=state)

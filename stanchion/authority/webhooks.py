@@ -24,6 +24,7 @@ EVENTS: Final[dict[str, str]] = {
     "task.completed": "a task has ended with its result",
     "task.failed": "a task has ended without one",
     "task.cancelled": "a task was cancelled and nothing of it runs any more",
+    "task.rejected": "somebody said no to what a task asked, and it ended with that",
     "approval.requested": "somebody is asked for a decision",
     "approval.decided": "a decision was made, or came too late",
 }

@@ -1,13 +1,14 @@
-"""`stanchion approval list | show | approve | reject | ask-back | delegate | revoke`."""
+"""`stanchion approval list | show | approve | reject | edit | ask-back | answer | delegate | revoke`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
+from stanchion.cli import inputs
 from stanchion.cli.amounts import age
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
@@ -113,6 +114,52 @@ def ask_back(session: Session, approval: str, *, comment: str) -> None:
 
 
 @verb(
+    "answer",
+    examples=[f"stanchion approval answer {_EXAMPLE} --comment 'the one for partners'"],
+    see_also=["stanchion approval show"],
+)
+@click.argument("approval")
+@click.option("--comment", required=True, metavar="TEXT", help="What they wanted to know.")
+def answer(session: Session, approval: str, *, comment: str) -> None:
+    """Answer what somebody wants to know. It stands with the approval, and decides nothing."""
+    _vote(session, approval, "answer", {"comment": comment}, None, Consent(yes=True, dry_run=False, expect_count=None))
+
+
+@verb(
+    "edit",
+    examples=[
+        f"stanchion approval edit {_EXAMPLE} title='On stars' --comment 'shorter'",
+        f"stanchion approval edit {_EXAMPLE} @payload.json",
+    ],
+    see_also=["stanchion approval show", "stanchion approval approve"],
+)
+@click.argument("approval")
+@click.argument("changes", nargs=-1, required=True)
+@_COMMENT
+@_HASH
+@dangerous
+def edit(
+    session: Session, approval: str, changes: Sequence[str], *, comment: str, shown: str | None, consent: Consent
+) -> None:
+    """Change fields of the payload. That is asked anew, and under four eyes somebody else has to approve it."""
+    api = Api(session)
+    approval_id, found = _look(api, approval, shown)
+    if not isinstance(found.get("payload"), dict):
+        raise Conflict("E-APR-10", "its payload is no object with fields, or is withheld from you")
+    payload = {**found["payload"], **inputs.parse(changes)}
+    names = [name for name, value in payload.items() if found["payload"].get(name) != value]
+    plan = f"change {', '.join(names) or 'nothing'} of {_what(found)}, hash {found['payload_hash'][:12]}…"
+    if not consent.obtain(session, plan, 1, where=api.connections.api_url):
+        return
+    told = api.client.act(
+        f"/v1/approvals/{approval_id}/edit",
+        {"comment": comment, "payload": payload, "payload_hash": found["payload_hash"]},
+        repeatable=True,
+    )
+    Printer(session).document(told, f"{approval_id} replaced by {told['replaced_by']}", ident="replaced_by")
+
+
+@verb(
     "delegate",
     examples=[f"stanchion approval delegate {_EXAMPLE} ana --comment 'I am away'"],
     see_also=["stanchion approval show", "stanchion person list"],
@@ -151,14 +198,7 @@ def _vote(
 ) -> None:
     """Decide on what stands there now, or on what had the hash that `shown` begins; the server compares it once more."""
     api = Api(session)
-    approval_id = _approval_id(api, approval)
-    found = api.client.read(f"/v1/approvals/{approval_id}", {})
-    if shown is not None and not found["payload_hash"].startswith(shown.lower()):
-        raise Conflict(
-            "E-APR-04",
-            f"the approval covers {found['payload_hash'][:12]}…, not {shown[:12]}…",
-            fix=f"look at it again: stanchion approval show {approval_id}",
-        )
+    approval_id, found = _look(api, approval, shown)
     plan = (
         f"{what} {_what(found)}, hash {found['payload_hash'][:12]}…: {found.get('question') or 'its text is withheld'}"
     )
@@ -168,6 +208,18 @@ def _vote(
         f"/v1/approvals/{approval_id}/{what}", {**body, "payload_hash": found["payload_hash"]}, repeatable=True
     )
     Printer(session).document(answer, f"{answer['approval_id']} {answer['state']}", ident="approval_id")
+
+
+def _look(api: Api, approval: str, shown: str | None) -> tuple[str, Mapping[str, Any]]:
+    approval_id = _approval_id(api, approval)
+    found = api.client.read(f"/v1/approvals/{approval_id}", {})
+    if shown is not None and not found["payload_hash"].startswith(shown.lower()):
+        raise Conflict(
+            "E-APR-04",
+            f"the approval covers {found['payload_hash'][:12]}…, not {shown[:12]}…",
+            fix=f"look at it again: stanchion approval show {approval_id}",
+        )
+    return approval_id, found
 
 
 def _approvals(api: Api, query: Mapping[str, Any], path: str = "/v1/approvals") -> Iterator[Mapping[str, Any]]:
@@ -206,6 +258,8 @@ def _lines(printer: Printer, found: Mapping[str, Any]) -> Iterator[str]:
         yield f"  about {found['resource_id']}, sha256 {found['resource_sha256']}"
     if found.get("payload") is not None:
         yield f"  payload: {json.dumps(found['payload'], ensure_ascii=False)[:2_000]}"
+    if found.get("replaces"):
+        yield f"  edited by {found['edited_by']}; it replaces {found['replaces']}"
     if found.get("spent_by"):
         yield f"  used for {found['spent_by']}"
     for vote in found["votes"]:

@@ -29,6 +29,7 @@ TASK_FAILED: Final = 10
 TASK_CANCELLED: Final = 11
 TASK_NEEDS_A_PERSON: Final = 12
 RESULT_UNKNOWN: Final = 13
+TASK_REJECTED: Final = 14
 INTERRUPTED: Final = 130
 
 EXIT_CODES: Final[dict[int, str]] = {
@@ -45,6 +46,7 @@ EXIT_CODES: Final[dict[int, str]] = {
     TASK_CANCELLED: "the task was cancelled",
     TASK_NEEDS_A_PERSON: "the task waits for a person",
     RESULT_UNKNOWN: "the result is unknown",
+    TASK_REJECTED: "the task was rejected: somebody said no to what it asked",
     INTERRUPTED: "interrupted",
 }
 """Every exit code of `stanchion`, with its meaning."""
@@ -75,7 +77,13 @@ _BY_FAMILY: Final[tuple[tuple[type[StanchionError], int], ...]] = (
     (Rejected, BAD_USAGE),
 )
 
-_OF_TASK: Final = {"completed": DONE, "failed": TASK_FAILED, "cancelled": TASK_CANCELLED, "unknown": RESULT_UNKNOWN}
+_OF_TASK: Final = {
+    "completed": DONE,
+    "failed": TASK_FAILED,
+    "cancelled": TASK_CANCELLED,
+    "unknown": RESULT_UNKNOWN,
+    "rejected": TASK_REJECTED,
+}
 
 
 def of_error(error: BaseException) -> int:

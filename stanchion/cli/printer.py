@@ -30,6 +30,8 @@ _COLORS: Final = {
     "cancelled": "yellow",
     "cancelling": "yellow",
     "paused": "yellow",
+    "awaiting_approval": "yellow",
+    "rejected": "yellow",
     "retry_wait": "yellow",
     "warning": "yellow",
 }

@@ -24,9 +24,11 @@ _MARKS: Final = {
     "retry_wait": ("↻", "~", "yellow"),
     "waiting": ("‖", "=", "yellow"),
     "paused": ("‖", "=", "yellow"),
+    "awaiting_approval": ("‖", "=", "yellow"),
     "cancelling": ("‖", "=", "yellow"),
     "failed": ("✗", "x", "red"),
     "cancelled": ("○", "o", "yellow"),
+    "rejected": ("○", "o", "yellow"),
     "skipped": ("○", "o", None),
     "pending": ("·", ".", None),
 }

@@ -32,7 +32,11 @@ _LIMIT = click.option("--limit", type=click.IntRange(1, 100_000), default=50, he
     ],
     see_also=["stanchion task show", "stanchion task watch"],
 )
-@click.option("--state", metavar="A,B", help="accepted, running, cancelling, completed, failed, cancelled.")
+@click.option(
+    "--state",
+    metavar="A,B",
+    help="accepted, running, awaiting_approval, cancelling, completed, failed, cancelled, rejected.",
+)
 @click.option("--workflow", metavar="NAME", shell_complete=completing.workflows)
 @click.option("--tag", metavar="TEXT")
 @click.option("--submitted-after", metavar="TIME", help="RFC 3339.")
@@ -133,8 +137,8 @@ def steps(session: Session, task: str, node: str | None, state: str | None, limi
 def result(session: Session, task: str, wait: bool) -> int:
     """Print the result of a task: a text as it is, anything else as JSON.
 
-    Exit code 10 when the task has failed, 11 when it was cancelled, 5 while it goes on; with --wait 12 when nothing but
-    a person can move it on.
+    Exit code 10 when the task has failed, 11 when it was cancelled, 14 when it was rejected, 5 while it goes on; with
+    --wait 12 when nothing but a person can move it on.
     """
     from stanchion.cli.waiting import Follower, code_of, line_of, report
     from stanchion.sdk.models import ENDED

@@ -79,7 +79,7 @@ def resume(session: Session, tasks: tuple[str, ...], selection: str | None) -> i
 @_REASON
 @dangerous
 def retry(session: Session, tasks: tuple[str, ...], selection: str | None, reason: str, consent: Consent) -> int:
-    """Run tasks again that have failed or were cancelled; results of their succeeded steps are taken over."""
+    """Run tasks again that have failed, were cancelled or rejected; results of their succeeded steps are taken over."""
     api = Api(session)
     found = chosen(api, tasks, selection)
     # One task by its name is what the person means; many by a filter deserve a look.

@@ -61,7 +61,7 @@ def watch(session: Session, task: str, timeout: float | None) -> int:
 def wait(session: Session, tasks: tuple[str, ...], timeout: float | None) -> int:
     """Wait until tasks have ended.
 
-    Exit code 0 when all have completed, 10 failed, 11 cancelled, 12 when nothing but a person can move it on, 7 when
+    Exit code 0 when all have completed, 10 failed, 11 cancelled, 14 rejected, 12 when nothing but a person can move it on, 7 when
     the time is over. Those of the command itself are 1 to 6.
     """
     api = Api(session)

@@ -103,6 +103,30 @@ class TaskCancelled(TaskEvent):
     """A task ended because somebody asked for it."""
 
 
+class TaskRejected(TaskEvent):
+    """A task ended with somebody's no."""
+
+    code: str | None = None
+
+
+class ApprovalEvent(TaskEvent):
+    """What both events of an approval say; what is asked is read where it is kept."""
+
+    approval_id: UUID
+    step_id: UUID
+    node: str
+    state: str
+    operation: str | None = None
+
+
+class ApprovalRequested(ApprovalEvent):
+    """People are asked."""
+
+
+class ApprovalDecided(ApprovalEvent):
+    """A question has ended; `state` says how: granted, rejected, expired, revoked, or replaced by an edit."""
+
+
 EVENTS: Final[dict[str, type[Message]]] = {
     model.__name__: model
     for model in (
@@ -118,5 +142,8 @@ EVENTS: Final[dict[str, type[Message]]] = {
         TaskCompleted,
         TaskFailed,
         TaskCancelled,
+        TaskRejected,
+        ApprovalRequested,
+        ApprovalDecided,
     )
 }

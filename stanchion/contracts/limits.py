@@ -44,6 +44,7 @@ HEADER_BYTES: Final = 4 * KIB  # one header of a message
 QUESTION_CHARACTERS: Final = 500  # what people are asked, in plain words
 SUMMARY_CHARACTERS: Final = 20_000  # what is rendered for them beside it
 APPROVERS: Final = 20  # people or teams that one approval names, and approvals that it needs
+EDITS: Final = 50  # how often what one step asks is changed by those it asks
 VOTES: Final = 200  # what is said about one approval, questions included
 
 # --- shapes ---

@@ -114,6 +114,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "vote": (TASK_SERVICE,),
     "revoke_approval": (TASK_SERVICE,),
     "approvals_for": (TASK_SERVICE,),
+    "edit_approval": (TASK_SERVICE,),
     "has_lapsed": (TASK_SERVICE,),
     "begin_upload": (TASK_SERVICE,),
     "flip_upload": (TASK_SERVICE,),

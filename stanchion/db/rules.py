@@ -79,7 +79,7 @@ OPERATION_RULES = """
 APPROVAL_RULES = (
     VERSIONED.format(table="approval")
     + """
-  IF (NEW.node, NEW.question, NEW.on_timeout, NEW.created_at) IS DISTINCT FROM (OLD.node, OLD.question, OLD.on_timeout, OLD.created_at) THEN
+  IF (NEW.node, NEW.question, NEW.on_timeout, NEW.on_rejected, NEW.created_at) IS DISTINCT FROM (OLD.node, OLD.question, OLD.on_timeout, OLD.on_rejected, OLD.created_at) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what people were asked never changes';
   END IF;
   -- nor what they were shown; retention may take it away once the task has ended, its hash stays

@@ -90,7 +90,10 @@ CREATE TABLE stanchion.approval (
 	needs SMALLINT NOT NULL,
 	four_eyes BOOLEAN NOT NULL,
 	on_timeout TEXT NOT NULL,
+	on_rejected TEXT NOT NULL,
 	requested_by TEXT NOT NULL,
+	replaces UUID,
+	edited_by TEXT,
 	decided_by TEXT,
 	reason TEXT,
 	spent_by UUID,
@@ -105,7 +108,9 @@ CREATE TABLE stanchion.approval (
 	CONSTRAINT a_key_belongs_to_an_operation CHECK (operation_key IS NULL OR operation_kind IS NOT NULL),
 	CONSTRAINT an_approval_needs_somebody CHECK (needs BETWEEN 1 AND 20),
 	CONSTRAINT silence_never_approves CHECK (on_timeout IN ('reject', 'fail')),
-	CONSTRAINT states_of_approvals CHECK (state IN ('requested', 'granted', 'spent', 'rejected', 'expired', 'revoked')),
+	CONSTRAINT a_no_ends_the_task_or_not CHECK (on_rejected IN ('end', 'continue')),
+	CONSTRAINT who_replaces_an_approval_is_named CHECK ((replaces IS NULL) = (edited_by IS NULL)),
+	CONSTRAINT states_of_approvals CHECK (state IN ('requested', 'granted', 'spent', 'rejected', 'expired', 'revoked', 'replaced')),
 	CONSTRAINT an_approval_has_a_time_once_it_is_decided CHECK ((state = 'requested') = (decided_at IS NULL)),
 	CONSTRAINT a_spent_approval_names_its_operation CHECK (state <> 'spent' OR spent_by IS NOT NULL),
 	CONSTRAINT only_what_was_spent_names_an_operation CHECK (spent_by IS NULL OR state IN ('spent', 'revoked'))
@@ -124,7 +129,7 @@ CREATE TABLE stanchion.approval_vote (
 	delegate_to TEXT,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT approval_vote_pkey PRIMARY KEY (approval_id, number, tenant_id),
-	CONSTRAINT what_can_be_said CHECK (vote IN ('approve', 'reject', 'ask_back', 'delegate')),
+	CONSTRAINT what_can_be_said CHECK (vote IN ('approve', 'reject', 'ask_back', 'answer', 'delegate')),
 	CONSTRAINT a_delegation_names_somebody CHECK ((vote = 'delegate') = (delegate_to IS NOT NULL))
 );
 
@@ -560,7 +565,7 @@ CREATE TABLE stanchion.run (
 	CONSTRAINT open_never_falls_below_zero CHECK (open >= 0),
 	CONSTRAINT states_of_runs CHECK (state IN ('created', 'running', 'cancelling', 'succeeded', 'failed', 'cancelled')),
 	CONSTRAINT a_run_has_an_end_only_when_it_ended CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled'))),
-	CONSTRAINT a_run_winds_down_to_an_outcome CHECK (state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled')),
+	CONSTRAINT a_run_winds_down_to_an_outcome CHECK (state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled', 'rejected')),
 	CONSTRAINT a_succeeded_run_has_nothing_open CHECK (state <> 'succeeded' OR open = 0)
 )
  WITH (fillfactor = 40);
@@ -702,8 +707,8 @@ CREATE TABLE stanchion.task (
 	ended_at TIMESTAMP WITH TIME ZONE,
 	payload_removed_at TIMESTAMP WITH TIME ZONE,
 	CONSTRAINT task_pkey PRIMARY KEY (task_id, tenant_id),
-	CONSTRAINT states_of_tasks CHECK (state IN ('accepted', 'running', 'cancelling', 'completed', 'failed', 'cancelled')),
-	CONSTRAINT a_task_has_an_end_only_when_it_ended CHECK ((ended_at IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled')))
+	CONSTRAINT states_of_tasks CHECK (state IN ('accepted', 'running', 'awaiting_approval', 'cancelling', 'completed', 'failed', 'cancelled', 'rejected')),
+	CONSTRAINT a_task_has_an_end_only_when_it_ended CHECK ((ended_at IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'rejected')))
 )
  WITH (fillfactor = 70);
 
@@ -815,15 +820,17 @@ INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FRO
 
 CREATE INDEX approval_newest ON stanchion.approval (tenant_id, approval_id);
 
-CREATE UNIQUE INDEX approval_of_step ON stanchion.approval (step_id, fence, tenant_id);
+CREATE UNIQUE INDEX approval_of_step ON stanchion.approval (step_id, fence, tenant_id) WHERE state <> 'replaced';
 
 CREATE INDEX approval_of_task ON stanchion.approval (task_id, approval_id);
 
 CREATE INDEX approval_open ON stanchion.approval (tenant_id, approval_id) WHERE state = 'requested';
 
+CREATE INDEX approval_open_of_run ON stanchion.approval (run_id) WHERE state = 'requested';
+
 CREATE UNIQUE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) WHERE spent_by IS NOT NULL;
 
-CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote <> 'ask_back';
+CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote IN ('approve', 'reject', 'delegate');
 
 CREATE INDEX artifact_content ON stanchion.artifact_version (sha256) WHERE state = 'available';
 
@@ -1021,7 +1028,7 @@ BEGIN
   IF NEW.payload_hash <> a.payload_hash THEN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'a vote is about what was shown, and nothing else';
   END IF;
-  v_fault := voter_fault(a, NEW.person_id);
+  v_fault := speaker_fault(a, NEW.person_id, NEW.vote);
   IF v_fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = format('a vote of somebody who has none: %s', v_fault);
   END IF;
@@ -1194,7 +1201,7 @@ BEGIN
     RETURN;
   END IF;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepAnswered', s.version, v_now, a.decided_by, jsonb_build_object('approval', a.approval_id, 'outcome', a.state));
-  INSERT INTO result (tenant_id, step_id, fence, body) VALUES (s.tenant_id, s.step_id, s.fence, jsonb_build_object('approval_id', a.approval_id, 'approved', a.state = 'granted', 'outcome', a.state, 'reason', a.reason,
+  INSERT INTO result (tenant_id, step_id, fence, body) VALUES (s.tenant_id, s.step_id, s.fence, jsonb_build_object('approval_id', a.approval_id, 'approved', a.state = 'granted', 'outcome', a.state, 'reason', a.reason, 'edited', a.edited_by IS NOT NULL, 'payload', CASE WHEN a.edited_by IS NOT NULL AND a.state = 'granted' THEN a.payload END,
     'by', (SELECT coalesce(jsonb_agg(v.subject ORDER BY v.number), '[]') FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = CASE a.state WHEN 'granted' THEN 'approve' ELSE 'reject' END)));
   o_arrivals := arrivals_of(s, 'ok');
   o_settled := ARRAY[s.step_id];
@@ -1248,6 +1255,14 @@ CREATE FUNCTION approval_fault(a approval, o operation) RETURNS text LANGUAGE sq
   END
 $$;
 
+-- purpose: what the world is told of an approval when the transaction concludes: whom it concerns and how it stands, not what is asked; with a reason the run ends with it
+-- transition: none
+-- fenced by: the caller
+-- locks: none
+CREATE FUNCTION approval_news(a approval, p_type text, p_ends jsonb DEFAULT NULL) RETURNS aftermath LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT ROW(a.run_id, 0, p_ends, p_type, jsonb_strip_nulls(jsonb_build_object('approval_id', a.approval_id, 'step_id', a.step_id, 'node', a.node, 'state', a.state, 'operation', a.operation_kind)))::aftermath
+$$;
+
 -- purpose: what waits for a person's decision at this moment, the oldest first
 -- transition: none
 -- fenced by: nothing
@@ -1257,7 +1272,7 @@ CREATE FUNCTION approvals_for(p_tenant uuid, p_person uuid, p_after uuid, p_limi
   -- most are for others: that is seen without asking for each of them
   WHERE (a.people = '{}' AND a.teams = '{}' OR me.name = ANY (a.people) OR a.teams && me.teams OR EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.delegate_to = me.name))
     AND a.tenant_id = p_tenant AND a.state = 'requested' AND a.expires_at > clock() AND (p_after IS NULL OR a.approval_id > p_after) AND voter_fault(a, p_person) IS NULL
-    AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote <> 'ask_back')
+    AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate'))
   ORDER BY a.approval_id LIMIT p_limit
 $$;
 
@@ -1320,9 +1335,9 @@ CREATE FUNCTION aside(p_kind text) RETURNS uuid[] LANGUAGE sql STABLE SET search
 $$;
 
 -- purpose: an attempt asks people: what it shows them is bound, its lease ends, and its step waits without a worker
--- transition: step leased|running -> waiting; attempt -> succeeded; approval -> requested (born)
+-- transition: step leased|running -> waiting; attempt -> succeeded; approval -> requested (born); task running -> awaiting_approval
 -- fenced by: the step's own fence
--- locks: the step
+-- locks: the step, then its run and the task
 CREATE FUNCTION ask(p_worker uuid, p_step uuid, p_fence bigint, p_approval uuid, p_ask jsonb, p_payload jsonb, p_hash bytea) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -1351,18 +1366,17 @@ BEGIN
     END IF;
   END IF;
   INSERT INTO approval (tenant_id, approval_id, task_id, run_id, step_id, fence, node, state, question, summary, payload, payload_hash, operation_kind, operation_key, resource_id, resource_sha256,
-    people, teams, needs, four_eyes, on_timeout, requested_by, created_at, updated_at, expires_at)
+    people, teams, needs, four_eyes, on_timeout, on_rejected, requested_by, created_at, updated_at, expires_at)
   SELECT s.tenant_id, p_approval, r.task_id, s.run_id, s.step_id, s.fence, s.node, 'requested', p_ask->>'question', p_ask->>'summary', p_payload, p_hash, p_ask->>'operation', p_ask->>'key', v_version, v_sha256,
-    ARRAY(SELECT jsonb_array_elements_text(p_ask->'people')), ARRAY(SELECT jsonb_array_elements_text(p_ask->'teams')), (p_ask->>'needs')::smallint, (p_ask->>'four_eyes')::boolean, p_ask->>'on_timeout', v_by,
+    ARRAY(SELECT jsonb_array_elements_text(p_ask->'people')), ARRAY(SELECT jsonb_array_elements_text(p_ask->'teams')), (p_ask->>'needs')::smallint, (p_ask->>'four_eyes')::boolean, p_ask->>'on_timeout', coalesce(p_ask->>'on_rejected', CASE WHEN s.fan_id IS NULL THEN 'end' ELSE 'continue' END), v_by,
     v_now, v_now, v_now + (p_ask->>'within_ms')::bigint * interval '1 ms'
   FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id RETURNING * INTO a;
   INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) VALUES (s.tenant_id, 'approval', a.expires_at, s.run_id, s.step_id);
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
   SELECT s.tenant_id, s.run_id, s.step_id, k.kind, s.version, s.fence, v_now, CASE k.kind WHEN 'StepAsked' THEN jsonb_build_object('approval', a.approval_id) END
   FROM (VALUES ('StepStarted'), ('StepAsked')) k(kind) WHERE v_fresh OR k.kind = 'StepAsked';
-  PERFORM note_approval(a, 'ApprovalRequested', NULL, jsonb_build_object('hash', encode(a.payload_hash, 'hex'), 'operation', a.operation_kind, 'key', a.operation_key, 'resource', a.resource_id,
-    'people', a.people, 'teams', a.teams, 'needs', a.needs, 'four_eyes', a.four_eyes, 'expires_at', a.expires_at));
-  PERFORM notify_approval(a, 'approval.requested');
+  PERFORM note_request(a);
+  PERFORM conclude(ARRAY[approval_news(a, 'ApprovalRequested')]);
   RETURN true;
 END $$;
 
@@ -1432,6 +1446,27 @@ BEGIN
   END IF;
   RETURN QUERY SELECT s.tenant_id, t.name, p.name, p.role, p.rights, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id ORDER BY m.team), p.person_id, s.session_id, s.csrf_secret, s.expires_at
     FROM person p JOIN tenant t ON t.tenant_id = p.tenant_id WHERE p.person_id = s.person_id AND p.tenant_id = s.tenant_id AND p.disabled_at IS NULL;
+END $$;
+
+-- purpose: a task awaits approval while anything of its live run is asked, and runs on when nothing is
+-- transition: task running -> awaiting_approval, awaiting_approval -> running
+-- fenced by: the caller holds the runs: whoever asks or decides takes them before it ends
+-- locks: tasks by id
+CREATE FUNCTION await_people(p_runs uuid[]) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  x record;
+BEGIN
+  FOR x IN
+    SELECT r.tenant_id, r.run_id, r.task_id, EXISTS (SELECT FROM approval a WHERE a.run_id = r.run_id AND a.state = 'requested') AS asked
+    FROM run r WHERE r.run_id = ANY (p_runs) AND r.state IN ('created', 'running') ORDER BY r.task_id
+  LOOP
+    WITH u AS (
+      UPDATE task t SET state = CASE WHEN x.asked THEN 'awaiting_approval' ELSE 'running' END, version = t.version + 1, updated_at = v_now
+      WHERE t.task_id = x.task_id AND t.tenant_id = x.tenant_id AND t.state = CASE WHEN x.asked THEN 'running' ELSE 'awaiting_approval' END RETURNING t.version
+    )
+    INSERT INTO event (tenant_id, run_id, kind, version, at) SELECT x.tenant_id, x.run_id, CASE WHEN x.asked THEN 'TaskAwaitingApproval' ELSE 'TaskAnswered' END, u.version, v_now FROM u;
+  END LOOP;
 END $$;
 
 -- purpose: begin a version of an artifact under a lease, before any byte is stored; NULL: the lease is not the current one
@@ -1566,7 +1601,7 @@ END $$;
 -- purpose: cancel steps, and take from their holders those that run
 -- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
--- locks: steps by id, skipping locked ones; then what they asked people
+-- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -1584,7 +1619,6 @@ BEGIN
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);
-  PERFORM withdraw_approvals(v_ids, p_reason);
   WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, updated_at = v_now, proof = CASE WHEN s.state IN ('leased', 'running') THEN -2 ELSE 0 END WHERE s.step_id = ANY (v_ids)
     RETURNING s.tenant_id, s.run_id, s.step_id, s.version, CASE WHEN old.state IN ('leased', 'running') THEN s.fence END AS fence
@@ -1596,7 +1630,7 @@ BEGIN
 END $$;
 
 -- purpose: ask for a task to be cancelled; ready steps end with the next sweep, running ones learn it at their next heartbeat
--- transition: task accepted|running -> cancelling; run created|running -> cancelling
+-- transition: task accepted|running|awaiting_approval -> cancelling; run created|running -> cancelling
 -- fenced by: nothing
 -- locks: the run, then the task; the audit chain last
 CREATE FUNCTION cancel_task(p_tenant uuid, p_task uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -1715,7 +1749,7 @@ CREATE FUNCTION compensate_next(r run) RETURNS boolean LANGUAGE plpgsql SET sear
 DECLARE
   o operation;
 BEGIN
-  IF NOT coalesce((SELECT w.graph->'compensate' ? r.outcome FROM workflow w WHERE w.name = r.workflow AND w.version = r.workflow_version), false) THEN RETURN false; END IF;
+  IF NOT coalesce((SELECT w.graph->'compensate' ? (CASE r.outcome WHEN 'rejected' THEN 'cancelled' ELSE r.outcome END) FROM workflow w WHERE w.name = r.workflow AND w.version = r.workflow_version), false) THEN RETURN false; END IF;
   SELECT x.* INTO o FROM operation x WHERE x.run_id = r.run_id AND x.state = 'confirmed' AND x.undo_kind IS NOT NULL AND x.compensates IS NULL
     AND NOT EXISTS (SELECT FROM step s WHERE s.run_id = r.run_id AND s.kind = 'undo' AND (s.input->>'operation')::uuid = x.operation_id)
   ORDER BY x.confirmed_at DESC, x.operation_id DESC LIMIT 1 FOR NO KEY UPDATE;
@@ -1887,8 +1921,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, count down what is open and end the runs that have nothing open left; tell whether that put anything into the outbox
--- transition: run created|running -> cancelling|succeeded; task accepted|running -> completed
+-- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, move tasks that people are asked about, count down what is open and end the runs that have nothing open left; tell whether that put anything into the outbox
+-- transition: run created|running -> cancelling|succeeded; task accepted|running -> completed, running -> awaiting_approval, awaiting_approval -> running
 -- fenced by: the caller
 -- locks: runs by id, then tasks by id: nothing else is locked after a run
 CREATE FUNCTION conclude(p_after aftermath[], OUT o_posted boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -1898,6 +1932,7 @@ DECLARE
   v_n int[];
   v_tasks uuid[];
   v_sequences bigint[];
+  v_asked uuid[] := '{}';
   x record;
 BEGIN
   o_posted := false;
@@ -1912,10 +1947,13 @@ BEGIN
       INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
       SELECT outbox_partition_of(r.run_id), r.tenant_id, 'stanchion.events.v1', r.run_id::text, x.news, r.run_id::text, next_sequence(r.run_id), (jsonb_build_object('task_id', r.task_id, 'run_id', r.run_id) || x.body)::text
       FROM run r WHERE r.run_id = x.run_id;
-    ELSE
-      PERFORM wind_down(x.run_id, 'failed', x.reason, 'engine');
     END IF;
+    IF x.reason IS NOT NULL THEN
+      PERFORM wind_down(x.run_id, CASE x.news WHEN 'ApprovalDecided' THEN 'rejected' ELSE 'failed' END, x.reason, 'engine');
+    END IF;
+    IF x.news IN ('ApprovalRequested', 'ApprovalDecided') THEN v_asked := v_asked || x.run_id; END IF;
   END LOOP;
+  IF v_asked <> '{}' THEN PERFORM await_people(v_asked); END IF;
   WITH u AS (
     UPDATE run r SET open = r.open - v_n[array_position(v_ids, r.run_id)], updated_at = v_now,
       state = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 'succeeded' ELSE r.state END,
@@ -2243,20 +2281,67 @@ BEGIN
   END IF;
 END $$;
 
+-- purpose: one of those asked changes what is asked about: the old question ends, the new one is decided by itself, by the same people, in the time that is left
+-- transition: approval requested -> replaced; approval -> requested (born)
+-- fenced by: the approval's state and time, the person's vote, and the hash of what was shown, all looked at under its lock
+-- locks: the step, the approval, then the run and the task; the audit chain last
+CREATE FUNCTION edit_approval(p_tenant uuid, p_approval uuid, p_person uuid, p_shown bytea, p_new uuid, p_payload jsonb, p_hash bytea, p_comment text) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz;
+  v_subject text := (SELECT 'person:' || p.name FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant);
+  a approval;
+  v approval;
+BEGIN
+  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
+  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
+  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  v_now := clock();
+  SELECT * INTO v FROM approval x WHERE x.replaces = p_approval AND x.tenant_id = p_tenant AND x.run_id = a.run_id AND x.edited_by = v_subject AND x.payload_hash = p_hash;
+  IF FOUND THEN RETURN v.approval_id; END IF;  -- asked again, since the answer got lost
+  IF voter_fault(a, p_person) IS NOT NULL THEN RAISE EXCEPTION USING ERRCODE = 'ST009', MESSAGE = 'E-APR-03 only those who may decide it may change what is asked'; END IF;
+  IF a.state <> 'requested' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-01 the approval is %s', a.state); END IF;
+  IF a.expires_at <= v_now THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-02 the time to decide is over'; END IF;
+  IF p_shown <> a.payload_hash THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-04 the approval covers something else than what was shown'; END IF;
+  IF p_hash = a.payload_hash THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-10 nothing of the payload is changed'; END IF;
+  IF (SELECT count(*) FROM approval x WHERE x.step_id = a.step_id AND x.fence = a.fence AND x.tenant_id = p_tenant) > 50 THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-10 it was changed 50 times already';
+  END IF;
+  UPDATE approval x SET state = 'replaced', version = x.version + 1, updated_at = v_now, decided_at = v_now, decided_by = v_subject, reason = p_comment
+  WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant RETURNING * INTO a;
+  INSERT INTO approval (tenant_id, approval_id, task_id, run_id, step_id, fence, node, state, question, summary, payload, payload_hash, operation_kind, operation_key, resource_id, resource_sha256,
+    people, teams, needs, four_eyes, on_timeout, on_rejected, requested_by, replaces, edited_by, created_at, updated_at, expires_at)
+  VALUES (a.tenant_id, p_new, a.task_id, a.run_id, a.step_id, a.fence, a.node, 'requested', a.question, a.summary, p_payload, p_hash, a.operation_kind, a.operation_key, a.resource_id, a.resource_sha256,
+    a.people, a.teams, a.needs, a.four_eyes, a.on_timeout, a.on_rejected, a.requested_by, a.approval_id, v_subject, v_now, v_now, a.expires_at) RETURNING * INTO v;
+  IF (SELECT count(*) FROM (SELECT FROM person p WHERE p.tenant_id = p_tenant AND voter_fault(v, p.person_id) IS NULL LIMIT v.needs) x) < v.needs THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-10 nobody would be left to approve it: whoever changes it has no vote on it';
+  END IF;
+  PERFORM note_approval(a, 'ApprovalReplaced', v_subject, jsonb_build_object('by', v.approval_id, 'reason', p_comment));
+  PERFORM notify_approval(a, 'approval.decided');
+  PERFORM note_request(v);
+  PERFORM conclude(ARRAY[approval_news(a, 'ApprovalDecided'), approval_news(v, 'ApprovalRequested')]);
+  PERFORM note_act(p_tenant, v_subject, 'approval.edit', p_approval::text, jsonb_build_object('hash', encode(p_hash, 'hex'), 'was', encode(p_shown, 'hex'), 'comment', p_comment, 'replaced_by', v.approval_id));
+  RETURN v.approval_id;
+END $$;
+
 -- purpose: an approval is decided, or its time is over: its row, its event, its webhooks, and the answer for the step that waits
--- transition: approval requested|granted|spent -> the given state; step waiting -> succeeded|failed
+-- transition: approval requested|granted|spent -> the given state; step waiting -> succeeded|failed; a no may end the run
 -- fenced by: the caller holds the step and the approval
 -- locks: those of answer_step
 CREATE FUNCTION end_approval(a approval, p_state text, p_actor text, p_reason text, OUT o_arrivals arrival[], OUT o_after aftermath[], OUT o_settled uuid[]) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
   v approval;
+  v_ends boolean;
 BEGIN
   UPDATE approval x SET state = p_state, version = x.version + 1, updated_at = v_now, decided_at = v_now, decided_by = p_actor, reason = p_reason
   WHERE x.approval_id = a.approval_id AND x.tenant_id = a.tenant_id RETURNING * INTO v;
   PERFORM note_approval(v, 'Approval' || initcap(p_state), p_actor, jsonb_build_object('reason', p_reason));
   PERFORM notify_approval(v, 'approval.decided');
   SELECT x.o_arrivals, x.o_after, x.o_settled INTO o_arrivals, o_after, o_settled FROM answer_step(v) x;
+  v_ends := v.on_rejected = 'end' AND p_state <> 'granted' AND o_settled <> '{}' AND NOT (p_state = 'expired' AND v.on_timeout = 'fail');
+  -- before what follows from it, so that a task runs again before it ends
+  o_after := approval_news(v, 'ApprovalDecided', CASE WHEN v_ends THEN jsonb_build_object('code', 'E-APR-09', 'what', format('%s was not approved', a.node), 'approval', a.approval_id, 'outcome', p_state, 'by', p_actor, 'why', p_reason) END) || o_after;
 END $$;
 
 -- purpose: the holder of a step of a run that winds down reports that it has stopped
@@ -2325,7 +2410,7 @@ BEGIN
 END $$;
 
 -- purpose: end a run that was winding down, and its task with it
--- transition: run cancelling -> failed|cancelled; its waiting barriers -> cancelled; task running -> failed, cancelling -> cancelled
+-- transition: run cancelling -> failed|cancelled; its waiting barriers -> cancelled; task running -> failed, cancelling -> cancelled, awaiting_approval -> rejected
 -- fenced by: the caller saw under the run's lock that nothing of it is open
 -- locks: the run, then its barriers, then the task
 CREATE FUNCTION end_run(p_run uuid) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -2336,7 +2421,7 @@ BEGIN
   PERFORM cancel_barriers(ARRAY(SELECT b.barrier_id FROM barrier b WHERE b.run_id = p_run AND b.state = 'waiting'));
   -- nothing arrives any more: a join that was decided early must not be swept for ever
   UPDATE barrier x SET closed = true, sweep_at = NULL WHERE x.run_id = p_run AND x.kind = 'gather' AND (NOT x.closed OR x.sweep_at IS NOT NULL);
-  UPDATE run x SET state = x.outcome, reason = x.reason || coalesce(compensated_of(p_run), '{}'), version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
+  UPDATE run x SET state = CASE x.outcome WHEN 'rejected' THEN 'cancelled' ELSE x.outcome END, reason = x.reason || coalesce(compensated_of(p_run), '{}'), version = x.version + 1, updated_at = v_now, ended_at = v_now WHERE x.run_id = p_run AND x.state = 'cancelling' RETURNING * INTO r;
   INSERT INTO event (tenant_id, run_id, kind, version, at, body) VALUES (r.tenant_id, r.run_id, 'Run' || initcap(r.state), r.version, v_now, r.reason);
   PERFORM end_tasks(ARRAY[r.task_id], r.outcome, r.reason);
 END $$;
@@ -2357,7 +2442,7 @@ BEGIN
 END $$;
 
 -- purpose: end tasks whose run ended, tell the world and the webhooks, and drop what was due for them
--- transition: task accepted|running -> completed|failed, cancelling -> cancelled
+-- transition: task accepted|running -> completed|failed, cancelling -> cancelled, awaiting_approval -> rejected
 -- fenced by: the caller ended the run under its row lock
 -- locks: tasks by id
 CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb, p_sequences bigint[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -2763,7 +2848,7 @@ BEGIN
   o_settled := '{}';
   SELECT * INTO s FROM step x WHERE x.step_id = t.target_id FOR NO KEY UPDATE SKIP LOCKED;
   IF NOT FOUND THEN RETURN; END IF;
-  SELECT * INTO a FROM approval x WHERE x.step_id = s.step_id AND x.fence = s.fence AND x.tenant_id = s.tenant_id FOR NO KEY UPDATE;
+  SELECT * INTO a FROM approval x WHERE x.step_id = s.step_id AND x.fence = s.fence AND x.tenant_id = s.tenant_id AND x.state <> 'replaced' FOR NO KEY UPDATE;
   DELETE FROM timer x WHERE x.timer_id = t.timer_id;
   IF s.state = 'waiting' AND a.state = 'requested' AND a.expires_at <= clock() THEN
     SELECT x.o_arrivals, x.o_after, x.o_settled INTO o_arrivals, o_after, o_settled FROM end_approval(a, 'expired', NULL, 'nobody decided in time') x;
@@ -3812,6 +3897,16 @@ CREATE FUNCTION note_removed(p_tenant uuid, p_sha256 bytea) RETURNS void LANGUAG
   UPDATE object_removal r SET removed_at = clock() WHERE r.sha256 = p_sha256 AND r.tenant_id = p_tenant AND r.begun_at IS NOT NULL AND r.removed_at IS NULL
 $$;
 
+-- purpose: the event of a new question, with all that it binds, and its webhooks
+-- transition: none
+-- fenced by: the caller
+-- locks: only new rows
+CREATE FUNCTION note_request(a approval) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  SELECT note_approval(a, 'ApprovalRequested', a.edited_by, jsonb_build_object('hash', encode(a.payload_hash, 'hex'), 'operation', a.operation_kind, 'key', a.operation_key, 'resource', a.resource_id,
+    'people', a.people, 'teams', a.teams, 'needs', a.needs, 'four_eyes', a.four_eyes, 'expires_at', a.expires_at, 'replaces', a.replaces)),
+    notify_approval(a, 'approval.requested')
+$$;
+
 -- purpose: the audit entries of a batch of submissions, one for each tenant and submitter, in one of several lanes: submitters don't wait for each other's commits
 -- transition: none
 -- fenced by: the chain of hashes of the lane
@@ -4228,7 +4323,7 @@ BEGIN
   UPDATE run x SET paused_at = CASE WHEN p_paused THEN coalesce(x.paused_at, v_now) END, updated_at = v_now
   WHERE x.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND x.state IN ('created', 'running') AND (x.paused_at IS NOT NULL) <> p_paused RETURNING * INTO r;
   IF NOT FOUND THEN
-    IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant AND t.state NOT IN ('accepted', 'running')) THEN
+    IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant AND t.state NOT IN ('accepted', 'running', 'awaiting_approval')) THEN
       RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-05 the task has ended, or is about to';
     END IF;
     RETURN false;
@@ -5053,8 +5148,8 @@ BEGIN
   RETURN v_n;
 END $$;
 
--- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
--- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
+-- purpose: a new run of a task that failed, was cancelled or rejected; it names the old run and takes over the results the plan says
+-- transition: task failed|cancelled|rejected -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
 -- locks: the task, then only new rows: nobody else knows the run yet; the audit chain last
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
@@ -5066,7 +5161,7 @@ DECLARE
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
-  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = CASE WHEN t.ended_at IS NULL THEN format('E-TASK-07 a task that is %s is not retried', t.state) ELSE 'E-TASK-09 a completed task is not retried' END; END IF;
+  IF t.state NOT IN ('failed', 'cancelled', 'rejected') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = CASE WHEN t.ended_at IS NULL THEN format('E-TASK-07 a task that is %s is not retried', t.state) ELSE 'E-TASK-09 a completed task is not retried' END; END IF;
   IF t.payload_removed_at IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the input and the results of this task were removed', DETAIL = 'They are kept for a limited time after the end of a task.', HINT = 'submit it anew';
   END IF;
@@ -5249,6 +5344,15 @@ CREATE FUNCTION slots_of(b barrier) RETURNS TABLE (slot int, ok int, bad int, sk
   ) x ON x.slot = c.slot
 $$;
 
+-- purpose: why somebody may not say this about an approval; NULL when they may. What somebody wants to know is answered by whoever works with tasks, also by who asked for it
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION speaker_fault(a approval, p_person uuid, p_vote text) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT CASE WHEN p_vote <> 'answer' THEN voter_fault(a, p_person)
+    WHEN NOT EXISTS (SELECT FROM person p WHERE p.person_id = p_person AND p.tenant_id = a.tenant_id AND p.disabled_at IS NULL AND p.role <> 'viewer') THEN 'answer' END
+$$;
+
 -- purpose: let settled steps arrive and do what follows: offer what became ready, then conclude what concerns the runs
 -- transition: those of arrive and conclude
 -- fenced by: the caller
@@ -5414,6 +5518,7 @@ BEGIN
     WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
     -- pending steps follow from those before them, in the lock order of any arrival
     v_ids := cancel_pending(v_fans, p_limit, v_reason);
+    v_after := withdraw_approvals(v_ids, v_reason);
   END IF;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) ORDER BY x.step_id LOOP
     IF s.counts THEN v_after := v_after || ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath; END IF;
@@ -5443,6 +5548,7 @@ CREATE FUNCTION sweep_run(p_run uuid, p_limit int, p_grace_ms int) RETURNS text 
 DECLARE
   r run;
   v_seen uuid[];
+  v_cancelled uuid[];
   v_ids uuid[];
   v_idle text[] := ARRAY['pending', 'ready', 'retry_wait', 'waiting'];
   v_held text[] := ARRAY['leased', 'running'];
@@ -5455,14 +5561,18 @@ BEGIN
   -- once through all steps, so many at a time
   SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state = ANY (v_idle)) INTO v_seen, v_ids
   FROM (SELECT s.step_id, CASE s.kind WHEN 'undo' THEN 'undo' ELSE s.state END AS state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
-  IF v_ids IS NOT NULL THEN PERFORM cancel_steps(v_ids, r.reason); END IF;
+  IF v_ids IS NOT NULL THEN PERFORM conclude(withdraw_approvals(cancel_steps(v_ids, r.reason), r.reason)); END IF;
   IF v_seen IS NOT NULL THEN
     UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
     RETURN 'sweeping';
   END IF;
   -- then what is left: rows that were locked were passed over, and what runs may have become ready again
   v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) AND s.kind <> 'undo' LIMIT p_limit);
-  IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
+  IF v_ids <> '{}' THEN
+    v_cancelled := cancel_steps(v_ids, r.reason);
+    PERFORM conclude(withdraw_approvals(v_cancelled, r.reason));
+    IF v_cancelled <> '{}' THEN RETURN 'sweeping'; END IF;
+  END IF;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
   -- its barriers before it: a join's deadline may fire at this moment, and takes them in this order
@@ -5633,7 +5743,7 @@ BEGIN
   RETURN v_fault;
 END $$;
 
--- purpose: what a person says about an approval: approve, reject, ask back, or pass the vote on; the last vote that it needs decides it
+-- purpose: what a person says about an approval: approve, reject, ask back, answer such a question, or pass the vote on; the last vote that it needs decides it
 -- transition: approval requested -> granted|rejected; step waiting -> succeeded
 -- fenced by: the approval's state and time, the person's vote, and the hash of what was shown, all looked at under its lock
 -- locks: the step, the approval, then slots, barriers, held steps, runs, tasks; the audit chain last
@@ -5651,22 +5761,22 @@ BEGIN
   PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
   SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   SELECT 'person:' || p.name INTO v_subject FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant;
-  SELECT v.vote INTO v_said FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.vote <> 'ask_back';
+  SELECT v.vote INTO v_said FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate');
   IF v_said = p_vote AND p_vote <> 'delegate' AND p_hash = a.payload_hash THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
-  v_fault := voter_fault(a, p_person);
+  v_fault := speaker_fault(a, p_person, p_vote);
   IF v_fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST009', MESSAGE = 'E-APR-03 ' || CASE v_fault WHEN 'requester' THEN 'whoever asked for it may not decide it' WHEN 'delegated' THEN 'the vote was passed on'
-      WHEN 'role' THEN 'only an approver or an admin decides' ELSE 'others were asked' END;
+      WHEN 'role' THEN 'only an approver or an admin decides' WHEN 'answer' THEN 'a viewer answers nothing' ELSE 'others were asked' END;
   END IF;
   IF a.state <> 'requested' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-01 the approval is %s', a.state); END IF;
   IF a.expires_at <= clock() THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-02 the time to decide is over'; END IF;
   IF p_hash <> a.payload_hash THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-04 the approval covers something else than what was shown'; END IF;
-  IF v_said IS NOT NULL AND p_vote <> 'ask_back' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-05 this person has said %s already', v_said); END IF;
+  IF v_said IS NOT NULL AND p_vote NOT IN ('ask_back', 'answer') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-05 this person has said %s already', v_said); END IF;
   IF (SELECT count(*) FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant) >= 200 THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-05 there are 200 entries about it already';
   END IF;
   IF p_vote = 'delegate' AND NOT coalesce((SELECT coalesce(voter_fault(a, p.person_id), '') IN ('', 'not asked') AND p.person_id <> p_person
-      AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p.person_id AND v.vote <> 'ask_back')
+      AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p.person_id AND v.vote IN ('approve', 'reject', 'delegate'))
       FROM person p WHERE p.name = p_delegate AND p.tenant_id = p_tenant), false) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-06 the vote can''t be passed on to them: they may not decide it, or have said something already';
   END IF;
@@ -5683,14 +5793,14 @@ BEGIN
   RETURN v_state;
 END $$;
 
--- purpose: why somebody has no vote on an approval; NULL when they have. Whoever delegates passes the vote on and keeps none
+-- purpose: why somebody has no vote on an approval; NULL when they have. Whoever delegates passes the vote on and keeps none, whoever edited it made it
 -- transition: none
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION voter_fault(a approval, p_person uuid) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT CASE
     WHEN p.person_id IS NULL OR p.disabled_at IS NOT NULL OR p.role NOT IN ('approver', 'admin', 'platform') THEN 'role'
-    WHEN a.four_eyes AND 'person:' || p.name = a.requested_by THEN 'requester'
+    WHEN a.four_eyes AND 'person:' || p.name IN (a.requested_by, a.edited_by) THEN 'requester'
     WHEN EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p.person_id AND v.vote = 'delegate') THEN 'delegated'
     WHEN a.people = '{}' AND a.teams = '{}' OR p.name = ANY (a.people) THEN NULL
     WHEN EXISTS (SELECT FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id AND m.team = ANY (a.teams)) THEN NULL
@@ -5709,7 +5819,7 @@ CREATE FUNCTION votes_for(a approval) RETURNS bigint LANGUAGE sql STABLE SET sea
 $$;
 
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
--- transition: run created|running -> cancelling; with outcome cancelled also task accepted|running -> cancelling
+-- transition: run created|running -> cancelling; with outcome cancelled also task accepted|running|awaiting_approval -> cancelling, with outcome failed awaiting_approval -> running
 -- fenced by: the caller
 -- locks: the run, then its task
 CREATE FUNCTION wind_down(p_run uuid, p_outcome text, p_reason jsonb, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -5725,22 +5835,28 @@ BEGIN
   IF p_outcome = 'cancelled' THEN
     WITH u AS (
       UPDATE task t SET state = 'cancelling', version = t.version + 1, updated_at = v_now, reason = p_reason
-      WHERE t.task_id = r.task_id AND t.state IN ('accepted', 'running') RETURNING t.tenant_id, t.version
+      WHERE t.task_id = r.task_id AND t.state IN ('accepted', 'running', 'awaiting_approval') RETURNING t.tenant_id, t.version
     ) INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body) SELECT u.tenant_id, r.run_id, 'TaskCancelling', u.version, v_now, p_actor, p_reason FROM u;
+  END IF;
+  IF p_outcome = 'failed' THEN
+    WITH u AS (
+      UPDATE task t SET state = 'running', version = t.version + 1, updated_at = v_now WHERE t.task_id = r.task_id AND t.state = 'awaiting_approval' RETURNING t.tenant_id, t.version
+    ) INSERT INTO event (tenant_id, run_id, kind, version, at, actor) SELECT u.tenant_id, r.run_id, 'TaskAnswered', u.version, v_now, p_actor FROM u;
   END IF;
   INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, body)
   VALUES (outbox_partition_of(r.run_id), r.tenant_id, 'stanchion.orchestrator.commands.v1', r.run_id::text, 'PlanRun', r.run_id::text, jsonb_build_object('run_id', r.run_id)::text);
   RETURN true;
 END $$;
 
--- purpose: steps end that people were asked for: nobody waits for the answer any more
+-- purpose: steps were cancelled that people were asked for: nobody waits for the answer any more
 -- transition: approval requested -> revoked
 -- fenced by: the caller holds the steps
 -- locks: approvals by id
-CREATE FUNCTION withdraw_approvals(p_steps uuid[], p_reason jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION withdraw_approvals(p_steps uuid[], p_reason jsonb) RETURNS aftermath[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   a approval;
+  v_after aftermath[] := '{}';
 BEGIN
   FOR a IN SELECT x.* FROM approval x WHERE x.step_id = ANY (p_steps) AND x.state = 'requested' ORDER BY x.approval_id FOR NO KEY UPDATE LOOP
     v_now := clock();
@@ -5748,7 +5864,9 @@ BEGIN
     WHERE x.approval_id = a.approval_id AND x.tenant_id = a.tenant_id RETURNING * INTO a;
     PERFORM note_approval(a, 'ApprovalRevoked', 'canceller', jsonb_build_object('reason', a.reason));
     PERFORM notify_approval(a, 'approval.decided');
+    v_after := v_after || approval_news(a, 'ApprovalDecided');
   END LOOP;
+  RETURN v_after;
 END $$;
 
 -- purpose: one cheap look for the orchestrator's loops: which of them have something to do
@@ -5803,10 +5921,12 @@ BEGIN
   END IF;
   IF NEW.state <> OLD.state AND NOT (CASE OLD.state
       WHEN 'accepted' THEN NEW.state IN ('running', 'completed', 'failed', 'cancelling')
-      WHEN 'running' THEN NEW.state IN ('completed', 'failed', 'cancelling')
+      WHEN 'running' THEN NEW.state IN ('completed', 'failed', 'awaiting_approval', 'cancelling')
+      WHEN 'awaiting_approval' THEN NEW.state IN ('running', 'rejected', 'cancelling')
       WHEN 'cancelling' THEN NEW.state IN ('cancelled')
       WHEN 'failed' THEN NEW.state IN ('accepted')
       WHEN 'cancelled' THEN NEW.state IN ('accepted')
+      WHEN 'rejected' THEN NEW.state IN ('accepted')
       ELSE false END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a task: %s -> %s', OLD.state, NEW.state);
   END IF;
@@ -6051,19 +6171,19 @@ BEGIN
     RETURN NEW;
   END IF;
   IF NEW.state <> OLD.state AND NOT (CASE OLD.state
-      WHEN 'requested' THEN NEW.state IN ('granted', 'rejected', 'expired', 'revoked')
+      WHEN 'requested' THEN NEW.state IN ('granted', 'rejected', 'replaced', 'expired', 'revoked')
       WHEN 'granted' THEN NEW.state IN ('spent', 'expired', 'revoked')
       WHEN 'spent' THEN NEW.state IN ('revoked')
       ELSE false END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = format('illegal transition of a approval: %s -> %s', OLD.state, NEW.state);
   END IF;
-  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.approval_id IS DISTINCT FROM OLD.approval_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.run_id IS DISTINCT FROM OLD.run_id OR NEW.step_id IS DISTINCT FROM OLD.step_id OR NEW.fence IS DISTINCT FROM OLD.fence OR NEW.operation_kind IS DISTINCT FROM OLD.operation_kind OR NEW.operation_key IS DISTINCT FROM OLD.operation_key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.resource_id IS DISTINCT FROM OLD.resource_id OR NEW.resource_sha256 IS DISTINCT FROM OLD.resource_sha256 OR NEW.people IS DISTINCT FROM OLD.people OR NEW.teams IS DISTINCT FROM OLD.teams OR NEW.needs IS DISTINCT FROM OLD.needs OR NEW.four_eyes IS DISTINCT FROM OLD.four_eyes OR NEW.requested_by IS DISTINCT FROM OLD.requested_by OR NEW.expires_at IS DISTINCT FROM OLD.expires_at THEN
+  IF NEW.tenant_id IS DISTINCT FROM OLD.tenant_id OR NEW.approval_id IS DISTINCT FROM OLD.approval_id OR NEW.task_id IS DISTINCT FROM OLD.task_id OR NEW.run_id IS DISTINCT FROM OLD.run_id OR NEW.step_id IS DISTINCT FROM OLD.step_id OR NEW.fence IS DISTINCT FROM OLD.fence OR NEW.operation_kind IS DISTINCT FROM OLD.operation_kind OR NEW.operation_key IS DISTINCT FROM OLD.operation_key OR NEW.payload_hash IS DISTINCT FROM OLD.payload_hash OR NEW.resource_id IS DISTINCT FROM OLD.resource_id OR NEW.resource_sha256 IS DISTINCT FROM OLD.resource_sha256 OR NEW.people IS DISTINCT FROM OLD.people OR NEW.teams IS DISTINCT FROM OLD.teams OR NEW.needs IS DISTINCT FROM OLD.needs OR NEW.four_eyes IS DISTINCT FROM OLD.four_eyes OR NEW.replaces IS DISTINCT FROM OLD.replaces OR NEW.edited_by IS DISTINCT FROM OLD.edited_by OR NEW.requested_by IS DISTINCT FROM OLD.requested_by OR NEW.expires_at IS DISTINCT FROM OLD.expires_at THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the identity of a approval never changes';
   END IF;
   IF NEW.version <> OLD.version + (CASE WHEN NEW.state <> OLD.state THEN 1 ELSE 0 END) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST002', MESSAGE = 'the version of a approval rises by one with each transition';
   END IF;
-  IF (NEW.node, NEW.question, NEW.on_timeout, NEW.created_at) IS DISTINCT FROM (OLD.node, OLD.question, OLD.on_timeout, OLD.created_at) THEN
+  IF (NEW.node, NEW.question, NEW.on_timeout, NEW.on_rejected, NEW.created_at) IS DISTINCT FROM (OLD.node, OLD.question, OLD.on_timeout, OLD.on_rejected, OLD.created_at) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what people were asked never changes';
   END IF;
   -- nor what they were shown; retention may take it away once the task has ended, its hash stays
@@ -6774,6 +6894,10 @@ GRANT EXECUTE ON FUNCTION stanchion.due_expansions TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.due_items'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.due_items TO stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.edit_approval'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.edit_approval TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.end_cancelled'::regproc::oid::regprocedure); END $$;
 

@@ -198,7 +198,7 @@ class AsyncTaskHandle:
         return await self.client.wait(self.id, timeout)
 
     async def result(self, timeout: float | None = None) -> Any:
-        """Wait, then return its result; raises TaskFailed or TaskCancelled when there is none."""
+        """Wait, then return its result; raises TaskFailed, TaskCancelled or TaskRejected when there is none."""
         info = await self.wait(timeout)
         if info.state != "completed":
             raise failure_of(info)

@@ -260,7 +260,7 @@ class TaskHandle:
         return self.client.wait(self.id, timeout)
 
     def result(self, timeout: float | None = None) -> Any:
-        """Wait, then return its result; raises TaskFailed or TaskCancelled when there is none."""
+        """Wait, then return its result; raises TaskFailed, TaskCancelled or TaskRejected when there is none."""
         info = self.wait(timeout)
         if info.state != "completed":
             raise failure_of(info)
@@ -322,9 +322,12 @@ def failure_of(info: TaskInfo) -> faults.TaskFailed:
     reason = info.data.get("reason")
     found = reason if isinstance(reason, Mapping) else {}
     causes = [str(found[name]) for name in ("what", "why") if found.get(name)]
-    return faults.TaskFailed(
+    family, what = (
+        (faults.TaskRejected, "was rejected") if info.state == "rejected" else (faults.TaskFailed, "has failed")
+    )
+    return family(
         str(found.get("code") or faults.TASK_FAILED),
-        f"{info.id} has failed",
+        f"{info.id} {what}",
         task_id=info.id,
         why="; ".join(causes) or None,
         fix=f"stanchion task show {info.id}",

@@ -81,6 +81,10 @@ class TaskCancelled(TaskFailed):
     """The task was cancelled."""
 
 
+class TaskRejected(TaskFailed):
+    """Somebody said no to what the task asked, and it ended with that."""
+
+
 _FAMILIES: Final[dict[int, type[StanchionError]]] = {
     401: Unauthenticated,
     403: NotAllowed,

@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeVar
 
 T = TypeVar("T")
 
-ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+ENDED: Final = frozenset({"completed", "failed", "cancelled", "rejected"})
 """The states in which a task stays."""
 
 

@@ -16,6 +16,7 @@ class ApprovalState(StrEnum):
     REJECTED = "rejected"
     EXPIRED = "expired"
     REVOKED = "revoked"
+    REPLACED = "replaced"
 
 
 A = ApprovalState
@@ -30,6 +31,14 @@ APPROVAL = Machine(
         ),
         Transition(
             "reject", (A.REQUESTED,), A.REJECTED, ("approver",), "one of those asked said no", "ApprovalRejected"
+        ),
+        Transition(
+            "replace",
+            (A.REQUESTED,),
+            A.REPLACED,
+            ("approver",),
+            "one of those asked changed what is asked about: that needs an approval of its own",
+            "ApprovalReplaced",
         ),
         Transition(
             "spend",
@@ -73,6 +82,8 @@ APPROVAL = Machine(
         "teams",
         "needs",
         "four_eyes",
+        "replaces",
+        "edited_by",
         "requested_by",
         "expires_at",
     ),

@@ -31,7 +31,7 @@ RUN = Machine(
             (R.CREATED, R.RUNNING),
             R.CANCELLING,
             ("operator", "engine", "timer"),
-            "cancelled, failing or past its deadline: what has not started is cancelled",
+            "cancelled, rejected, failing or past its deadline: what has not started is cancelled",
             "RunCancelling",
         ),
         Transition(
@@ -50,14 +50,14 @@ RUN = Machine(
             (R.CANCELLING,),
             R.CANCELLED,
             ("engine",),
-            "nothing of it is open any more, after a cancel",
+            "nothing of it is open any more, after a cancel or somebody's no",
             "RunCancelled",
         ),
     ),
     immutable=("tenant_id", "run_id", "task_id", "number", "workflow", "workflow_version"),
     shapes={
         "a_run_has_an_end_only_when_it_ended": "(ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled'))",
-        "a_run_winds_down_to_an_outcome": "state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled')",
+        "a_run_winds_down_to_an_outcome": "state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled', 'rejected')",
         "a_succeeded_run_has_nothing_open": "state <> 'succeeded' OR open = 0",
     },
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from stanchion.contracts import ids, limits, payload
 from stanchion.errors import Rejected, TooLarge
@@ -29,6 +29,8 @@ from stanchion.workflow.graph import AskSpec
 from stanchion.workflow.operation import AnyOperation, Operation
 
 __all__ = ["Ask", "Decision", "EncodedAsk", "ask_spec", "encode_ask"]
+
+T = TypeVar("T")
 
 _HANDLE: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 WITHIN_SECONDS_MAX: Final = 365 * 86_400.0
@@ -56,7 +58,8 @@ class Decision:
     """What became of a question: the result of an approval step.
 
     `outcome` is granted, rejected, expired or revoked, `by` who approved or rejected it. `approval_id` names the approval
-    for `ctx.op(..., approval=decision)`: being told that something was approved allows nothing by itself.
+    for `ctx.op(..., approval=decision)`: being told that something was approved allows nothing by itself. When an approver
+    `edited` what was shown, that is the `payload` (as JSON), and no other is approved: `decision.applied_to(page)`.
     """
 
     approval_id: str
@@ -64,6 +67,20 @@ class Decision:
     outcome: str
     by: list[str] = field(default_factory=list)
     reason: str | None = None
+    edited: bool = False
+    payload: Any = None
+
+    def applied_to(self, shown: T) -> T:
+        """What was approved, as the type of what was shown: `shown` itself, or what an approver made of it.
+
+        Raises Rejected E-STEP-32 for an edit that is no value of that type.
+        """
+        if not self.edited:
+            return shown
+        try:
+            return cast("T", carrier(type(shown)).take_in(self.payload, "$.payload"))
+        except Unfit as unfit:
+            raise _unfit("approval", f"was edited into something else: {unfit.text()}", unfit.path) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +150,13 @@ def _unfit(step: str, what: str, path: str) -> Rejected:
 
 
 def ask_spec(
-    by: str | Iterable[str], needs: int, within: Duration, timeout: str, four_eyes: bool, where: Site
+    by: str | Iterable[str],
+    needs: int,
+    within: Duration,
+    timeout: str,
+    rejected: str | None,
+    four_eyes: bool,
+    where: Site,
 ) -> AskSpec:
     """Who decides, and for how long, as the graph says it; raises Rejected E-STEP-40 or E-STEP-41."""
     people: list[str] = []
@@ -153,6 +176,8 @@ def ask_spec(
         raise _bad(f"needs={needs} of {len(set(people))} people", where, "name more of them, or need fewer")
     if timeout not in ("reject", "fail"):
         raise _bad(f"timeout={timeout!r} is no answer", where, '"reject" or "fail": silence never approves')
+    if rejected not in ("end", "continue", None):
+        raise _bad(f"rejected={rejected!r} is no way to go on", where, '"end" or "continue"')
     if not isinstance(four_eyes, bool):
         raise _bad(f"four_eyes={four_eyes!r} is not True or False", where, "four_eyes=True")
     return AskSpec(
@@ -161,6 +186,7 @@ def ask_spec(
         needs=needs,
         within_seconds=min(seconds(within, "within", where, least=1.0), WITHIN_SECONDS_MAX),
         on_timeout=timeout,
+        on_rejected=rejected,
         four_eyes=four_eyes,
     )
 

@@ -145,6 +145,7 @@ class Workflow:
         needs: int = 1,
         within: Duration = "1d",
         timeout: Literal["reject", "fail"] = "reject",
+        rejected: Literal["end", "continue"] | None = None,
         four_eyes: bool = True,
         after: AnyStep | tuple[AnyStep, ...] | list[AnyStep] | None = None,
         each: bool = False,
@@ -158,14 +159,16 @@ class Workflow:
 
         `by` names teams ("editors") and people ("person:ann"), or nobody: then any approver decides. `needs` of them
         must approve, one rejection is enough; nobody decides twice, and with `four_eyes` not whoever submitted the task.
-        After `within` it is a rejection, or with timeout="fail" the step fails; silence never approves. While it waits it
-        holds no lease and no slot. The wiring is that of `step`.
+        After `within` it is a rejection, or with timeout="fail" the step fails; silence never approves. With
+        rejected="end" a no ends the task as rejected; with "continue" what comes after it gets the Decision and goes on.
+        Without it a no ends the task, and in a branch of a fan-out it goes on. While it waits it holds no lease and no
+        slot. The wiring is that of `step`.
         """
         given = {key: value for key, value in locals().items() if key in _STEP_OPTIONS}
         where = calling_site()
         if bare:
             raise refusal("E-STEP-12", "approval needs its brackets", where, fix=f"@{self.name}.approval()")
-        asks = ask_spec(by, needs, within, timeout, four_eyes, where)
+        asks = ask_spec(by, needs, within, timeout, rejected, four_eyes, where)
         options = replace(read_options(_STEP_DEFAULTS | given, where), asks=asks)
         scope = _local_names()
 

@@ -77,6 +77,7 @@ class AskSpec(_Frozen):
     needs: int = 1
     within_seconds: float
     on_timeout: Literal["reject", "fail"] = "reject"
+    on_rejected: Literal["end", "continue"] | None = None  # null: end, and continue in a branch of a fan-out
     four_eyes: bool = True
 
 

@@ -363,8 +363,8 @@ DAMAGE = {
     "an approval that nobody requested": (
         "approvals_by_their_events",
         "INSERT INTO stanchion.approval (tenant_id, approval_id, task_id, run_id, step_id, fence, node, state, question,"
-        " payload_hash, needs, four_eyes, on_timeout, requested_by) SELECT s.tenant_id, gen_random_uuid(), r.task_id,"
-        " s.run_id, s.step_id, s.fence, s.node, 'requested', '?', sha256(''), 1, true, 'reject', 'test'"
+        " payload_hash, needs, four_eyes, on_timeout, on_rejected, requested_by) SELECT s.tenant_id, gen_random_uuid(), r.task_id,"
+        " s.run_id, s.step_id, s.fence, s.node, 'requested', '?', sha256(''), 1, true, 'reject', 'end', 'test'"
         " FROM stanchion.step s JOIN stanchion.run r ON r.run_id = s.run_id WHERE s.node = 'last'",
     ),
     "an effect that left under no approval": (

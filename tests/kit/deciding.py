@@ -76,12 +76,12 @@ class Deciding:
 
 
 def asking(outside: Outside, name: str = "asking", *, page: Any = PAGE, sent: Any = None, **policy: Any) -> Workflow:
-    """Asks about `page`, then sends `sent`, the same unless it says otherwise."""
+    """Asks about `page`, then sends `sent`, the same unless it says otherwise. After a no it goes on, and sends nothing."""
     publish = outside.operation(needs_approval=True)
     wf = Workflow(name, operations=[publish])
     key = policy.pop("key", "spring")
 
-    @wf.approval(**policy)
+    @wf.approval(**{"rejected": "continue"} | policy)
     def review(ctx: Ctx) -> Ask:
         return Ask("Publish it?", page, publish, key="spring", summary="A page for spring.")
 

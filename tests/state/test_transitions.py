@@ -49,7 +49,7 @@ HELD = ("leased", "running", "reconciling")
 def shaped(machine: Machine, state: str) -> dict[str, str]:
     """SQL values of the columns that this state requires."""
     if machine is TASK:
-        return {"ended_at": "now()" if state in ("completed", "failed", "cancelled") else "NULL"}
+        return {"ended_at": "now()" if state in ("completed", "failed", "cancelled", "rejected") else "NULL"}
     if machine is RUN:
         ended = state in ("succeeded", "failed", "cancelled")
         return {
@@ -130,6 +130,7 @@ def columns(machine: Machine, state: str) -> dict[str, str]:
             "needs": 1,
             "four_eyes": "true",
             "on_timeout": "reject",
+            "on_rejected": "end",
             "requested_by": "t",
             "expires_at": "2100-01-01",
         },
@@ -526,6 +527,8 @@ SHAPES = [
     (APPROVAL, "only_what_was_spent_names_an_operation", "granted", {"spent_by": f"'{OPERATION_ID}'"}),
     (APPROVAL, "silence_never_approves", "requested", {"on_timeout": "'approve'"}),
     (APPROVAL, "an_approval_needs_somebody", "requested", {"needs": "0"}),
+    (APPROVAL, "a_no_ends_the_task_or_not", "requested", {"on_rejected": "'pause'"}),
+    (APPROVAL, "who_replaces_an_approval_is_named", "requested", {"edited_by": "'person:ann'"}),
     (ATTEMPT, "an_attempt_has_an_end_only_when_it_ended", "granted", {"ended_at": "now()"}),
     (BARRIER, "counts_never_pass_expected", "waiting", {"succeeded": "1", "failed": "1"}),
     (BARRIER, "a_release_has_its_time", "released", {"released_at": "NULL"}),

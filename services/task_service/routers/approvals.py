@@ -13,11 +13,11 @@ from stanchion.state import ApprovalState
 
 from ..access import Caller, needs
 from ..bodies import OpenBody, body_schema
-from ..bodies_people import AskBackBody, DelegateBody, VoteBody
+from ..bodies_people import AskBackBody, DelegateBody, EditBody, VoteBody
 from ..deps import Has
 from ..params import Body, Cursor, Limit, StrictRoute, cursor_of, message, some_of
 from ..views import Paged
-from ..views_approvals import ApprovalSummary, ApprovalView, Decided
+from ..views_approvals import ApprovalSummary, ApprovalView, Decided, Edited
 
 router = APIRouter(route_class=StrictRoute, tags=["approvals"])
 
@@ -89,6 +89,25 @@ def ask_back(deps: Has, caller: Caller, approval_id: str, body: Body) -> Row:
     """Say what one wants to know first; it stands with the approval, and decides nothing."""
     parsed = ids.parse(approval_id, ids.APPROVAL)
     return _decided(parsed, deps.handlers.vote(caller, parsed, "ask_back", message(AskBackBody, body)))
+
+
+@router.post(
+    "/v1/approvals/{approval_id}/answer", response_model=Decided, **body_schema(needs("task.operate"), AskBackBody)
+)
+def answer(deps: Has, caller: Caller, approval_id: str, body: Body) -> Row:
+    """Answer what somebody wants to know; it stands with the approval, and decides nothing."""
+    parsed = ids.parse(approval_id, ids.APPROVAL)
+    return _decided(parsed, deps.handlers.vote(caller, parsed, "answer", message(AskBackBody, body)))
+
+
+@router.post(
+    "/v1/approvals/{approval_id}/edit", response_model=Edited, **body_schema(needs("approval.decide"), EditBody)
+)
+def edit(deps: Has, caller: Caller, approval_id: str, body: Body) -> Row:
+    """Ask about a changed payload instead: a new approval, which somebody else has to approve under four eyes."""
+    parsed = ids.parse(approval_id, ids.APPROVAL)
+    replaced_by = deps.handlers.edit_approval(caller, parsed, message(EditBody, body))
+    return _decided(parsed, "replaced") | {"replaced_by": replaced_by}
 
 
 @router.post(

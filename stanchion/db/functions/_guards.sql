@@ -73,7 +73,7 @@ BEGIN
   IF NEW.payload_hash <> a.payload_hash THEN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'a vote is about what was shown, and nothing else';
   END IF;
-  v_fault := voter_fault(a, NEW.person_id);
+  v_fault := speaker_fault(a, NEW.person_id, NEW.vote);
   IF v_fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = format('a vote of somebody who has none: %s', v_fault);
   END IF;

@@ -24,7 +24,7 @@ BEGIN
     RETURN;
   END IF;
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepAnswered', s.version, v_now, a.decided_by, jsonb_build_object('approval', a.approval_id, 'outcome', a.state));
-  INSERT INTO result (tenant_id, step_id, fence, body) VALUES (s.tenant_id, s.step_id, s.fence, jsonb_build_object('approval_id', a.approval_id, 'approved', a.state = 'granted', 'outcome', a.state, 'reason', a.reason,
+  INSERT INTO result (tenant_id, step_id, fence, body) VALUES (s.tenant_id, s.step_id, s.fence, jsonb_build_object('approval_id', a.approval_id, 'approved', a.state = 'granted', 'outcome', a.state, 'reason', a.reason, 'edited', a.edited_by IS NOT NULL, 'payload', CASE WHEN a.edited_by IS NOT NULL AND a.state = 'granted' THEN a.payload END,
     'by', (SELECT coalesce(jsonb_agg(v.subject ORDER BY v.number), '[]') FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = CASE a.state WHEN 'granted' THEN 'approve' ELSE 'reject' END)));
   o_arrivals := arrivals_of(s, 'ok');
   o_settled := ARRAY[s.step_id];

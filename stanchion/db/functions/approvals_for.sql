@@ -7,6 +7,6 @@ CREATE FUNCTION approvals_for(p_tenant uuid, p_person uuid, p_after uuid, p_limi
   -- most are for others: that is seen without asking for each of them
   WHERE (a.people = '{}' AND a.teams = '{}' OR me.name = ANY (a.people) OR a.teams && me.teams OR EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.delegate_to = me.name))
     AND a.tenant_id = p_tenant AND a.state = 'requested' AND a.expires_at > clock() AND (p_after IS NULL OR a.approval_id > p_after) AND voter_fault(a, p_person) IS NULL
-    AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote <> 'ask_back')
+    AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate'))
   ORDER BY a.approval_id LIMIT p_limit
 $$;

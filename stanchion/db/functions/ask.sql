@@ -1,7 +1,7 @@
 -- purpose: an attempt asks people: what it shows them is bound, its lease ends, and its step waits without a worker
--- transition: step leased|running -> waiting; attempt -> succeeded; approval -> requested (born)
+-- transition: step leased|running -> waiting; attempt -> succeeded; approval -> requested (born); task running -> awaiting_approval
 -- fenced by: the step's own fence
--- locks: the step
+-- locks: the step, then its run and the task
 CREATE FUNCTION ask(p_worker uuid, p_step uuid, p_fence bigint, p_approval uuid, p_ask jsonb, p_payload jsonb, p_hash bytea) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -30,17 +30,16 @@ BEGIN
     END IF;
   END IF;
   INSERT INTO approval (tenant_id, approval_id, task_id, run_id, step_id, fence, node, state, question, summary, payload, payload_hash, operation_kind, operation_key, resource_id, resource_sha256,
-    people, teams, needs, four_eyes, on_timeout, requested_by, created_at, updated_at, expires_at)
+    people, teams, needs, four_eyes, on_timeout, on_rejected, requested_by, created_at, updated_at, expires_at)
   SELECT s.tenant_id, p_approval, r.task_id, s.run_id, s.step_id, s.fence, s.node, 'requested', p_ask->>'question', p_ask->>'summary', p_payload, p_hash, p_ask->>'operation', p_ask->>'key', v_version, v_sha256,
-    ARRAY(SELECT jsonb_array_elements_text(p_ask->'people')), ARRAY(SELECT jsonb_array_elements_text(p_ask->'teams')), (p_ask->>'needs')::smallint, (p_ask->>'four_eyes')::boolean, p_ask->>'on_timeout', v_by,
+    ARRAY(SELECT jsonb_array_elements_text(p_ask->'people')), ARRAY(SELECT jsonb_array_elements_text(p_ask->'teams')), (p_ask->>'needs')::smallint, (p_ask->>'four_eyes')::boolean, p_ask->>'on_timeout', coalesce(p_ask->>'on_rejected', CASE WHEN s.fan_id IS NULL THEN 'end' ELSE 'continue' END), v_by,
     v_now, v_now, v_now + (p_ask->>'within_ms')::bigint * interval '1 ms'
   FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id RETURNING * INTO a;
   INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) VALUES (s.tenant_id, 'approval', a.expires_at, s.run_id, s.step_id);
   INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, body)
   SELECT s.tenant_id, s.run_id, s.step_id, k.kind, s.version, s.fence, v_now, CASE k.kind WHEN 'StepAsked' THEN jsonb_build_object('approval', a.approval_id) END
   FROM (VALUES ('StepStarted'), ('StepAsked')) k(kind) WHERE v_fresh OR k.kind = 'StepAsked';
-  PERFORM note_approval(a, 'ApprovalRequested', NULL, jsonb_build_object('hash', encode(a.payload_hash, 'hex'), 'operation', a.operation_kind, 'key', a.operation_key, 'resource', a.resource_id,
-    'people', a.people, 'teams', a.teams, 'needs', a.needs, 'four_eyes', a.four_eyes, 'expires_at', a.expires_at));
-  PERFORM notify_approval(a, 'approval.requested');
+  PERFORM note_request(a);
+  PERFORM conclude(ARRAY[approval_news(a, 'ApprovalRequested')]);
   RETURN true;
 END $$;

@@ -1,7 +1,7 @@
 -- purpose: cancel steps, and take from their holders those that run
 -- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
--- locks: steps by id, skipping locked ones; then what they asked people
+-- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -19,7 +19,6 @@ BEGIN
   v_now := clock();
   DELETE FROM ready y WHERE y.step_id = ANY (v_ids);
   DELETE FROM timer t WHERE t.target_id = ANY (v_ids);
-  PERFORM withdraw_approvals(v_ids, p_reason);
   WITH u AS (
     UPDATE step s SET state = 'cancelled', version = s.version + 1, updated_at = v_now, proof = CASE WHEN s.state IN ('leased', 'running') THEN -2 ELSE 0 END WHERE s.step_id = ANY (v_ids)
     RETURNING s.tenant_id, s.run_id, s.step_id, s.version, CASE WHEN old.state IN ('leased', 'running') THEN s.fence END AS fence

@@ -1,5 +1,5 @@
 -- purpose: ask for a task to be cancelled; ready steps end with the next sweep, running ones learn it at their next heartbeat
--- transition: task accepted|running -> cancelling; run created|running -> cancelling
+-- transition: task accepted|running|awaiting_approval -> cancelling; run created|running -> cancelling
 -- fenced by: nothing
 -- locks: the run, then the task; the audit chain last
 CREATE FUNCTION cancel_task(p_tenant uuid, p_task uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$

@@ -6,7 +6,7 @@ CREATE FUNCTION compensate_next(r run) RETURNS boolean LANGUAGE plpgsql SET sear
 DECLARE
   o operation;
 BEGIN
-  IF NOT coalesce((SELECT w.graph->'compensate' ? r.outcome FROM workflow w WHERE w.name = r.workflow AND w.version = r.workflow_version), false) THEN RETURN false; END IF;
+  IF NOT coalesce((SELECT w.graph->'compensate' ? (CASE r.outcome WHEN 'rejected' THEN 'cancelled' ELSE r.outcome END) FROM workflow w WHERE w.name = r.workflow AND w.version = r.workflow_version), false) THEN RETURN false; END IF;
   SELECT x.* INTO o FROM operation x WHERE x.run_id = r.run_id AND x.state = 'confirmed' AND x.undo_kind IS NOT NULL AND x.compensates IS NULL
     AND NOT EXISTS (SELECT FROM step s WHERE s.run_id = r.run_id AND s.kind = 'undo' AND (s.input->>'operation')::uuid = x.operation_id)
   ORDER BY x.confirmed_at DESC, x.operation_id DESC LIMIT 1 FOR NO KEY UPDATE;

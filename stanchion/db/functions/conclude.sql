@@ -1,5 +1,5 @@
--- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, count down what is open and end the runs that have nothing open left; tell whether that put anything into the outbox
--- transition: run created|running -> cancelling|succeeded; task accepted|running -> completed
+-- purpose: the last act of every transaction that settles something: publish what happened to joins, fail runs that can't go on, move tasks that people are asked about, count down what is open and end the runs that have nothing open left; tell whether that put anything into the outbox
+-- transition: run created|running -> cancelling|succeeded; task accepted|running -> completed, running -> awaiting_approval, awaiting_approval -> running
 -- fenced by: the caller
 -- locks: runs by id, then tasks by id: nothing else is locked after a run
 CREATE FUNCTION conclude(p_after aftermath[], OUT o_posted boolean) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -9,6 +9,7 @@ DECLARE
   v_n int[];
   v_tasks uuid[];
   v_sequences bigint[];
+  v_asked uuid[] := '{}';
   x record;
 BEGIN
   o_posted := false;
@@ -23,10 +24,13 @@ BEGIN
       INSERT INTO outbox (part, tenant_id, topic, key, type, correlation_id, sequence, body)
       SELECT outbox_partition_of(r.run_id), r.tenant_id, 'stanchion.events.v1', r.run_id::text, x.news, r.run_id::text, next_sequence(r.run_id), (jsonb_build_object('task_id', r.task_id, 'run_id', r.run_id) || x.body)::text
       FROM run r WHERE r.run_id = x.run_id;
-    ELSE
-      PERFORM wind_down(x.run_id, 'failed', x.reason, 'engine');
     END IF;
+    IF x.reason IS NOT NULL THEN
+      PERFORM wind_down(x.run_id, CASE x.news WHEN 'ApprovalDecided' THEN 'rejected' ELSE 'failed' END, x.reason, 'engine');
+    END IF;
+    IF x.news IN ('ApprovalRequested', 'ApprovalDecided') THEN v_asked := v_asked || x.run_id; END IF;
   END LOOP;
+  IF v_asked <> '{}' THEN PERFORM await_people(v_asked); END IF;
   WITH u AS (
     UPDATE run r SET open = r.open - v_n[array_position(v_ids, r.run_id)], updated_at = v_now,
       state = CASE WHEN r.open = v_n[array_position(v_ids, r.run_id)] THEN 'succeeded' ELSE r.state END,

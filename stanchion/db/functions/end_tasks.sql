@@ -1,5 +1,5 @@
 -- purpose: end tasks whose run ended, tell the world and the webhooks, and drop what was due for them
--- transition: task accepted|running -> completed|failed, cancelling -> cancelled
+-- transition: task accepted|running -> completed|failed, cancelling -> cancelled, awaiting_approval -> rejected
 -- fenced by: the caller ended the run under its row lock
 -- locks: tasks by id
 CREATE FUNCTION end_tasks(p_tasks uuid[], p_state text, p_reason jsonb, p_sequences bigint[] DEFAULT NULL) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$

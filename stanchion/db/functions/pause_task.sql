@@ -17,7 +17,7 @@ BEGIN
   UPDATE run x SET paused_at = CASE WHEN p_paused THEN coalesce(x.paused_at, v_now) END, updated_at = v_now
   WHERE x.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND x.state IN ('created', 'running') AND (x.paused_at IS NOT NULL) <> p_paused RETURNING * INTO r;
   IF NOT FOUND THEN
-    IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant AND t.state NOT IN ('accepted', 'running')) THEN
+    IF EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant AND t.state NOT IN ('accepted', 'running', 'awaiting_approval')) THEN
       RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-05 the task has ended, or is about to';
     END IF;
     RETURN false;

@@ -1,5 +1,5 @@
--- purpose: a new run of a task that failed or was cancelled; it names the old run and takes over the results the plan says
--- transition: task failed|cancelled -> accepted; births: run, steps (those taken over: settled), barriers
+-- purpose: a new run of a task that failed, was cancelled or rejected; it names the old run and takes over the results the plan says
+-- transition: task failed|cancelled|rejected -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
 -- locks: the task, then only new rows: nobody else knows the run yet; the audit chain last
 CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
@@ -11,7 +11,7 @@ DECLARE
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
-  IF t.state NOT IN ('failed', 'cancelled') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = CASE WHEN t.ended_at IS NULL THEN format('E-TASK-07 a task that is %s is not retried', t.state) ELSE 'E-TASK-09 a completed task is not retried' END; END IF;
+  IF t.state NOT IN ('failed', 'cancelled', 'rejected') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = CASE WHEN t.ended_at IS NULL THEN format('E-TASK-07 a task that is %s is not retried', t.state) ELSE 'E-TASK-09 a completed task is not retried' END; END IF;
   IF t.payload_removed_at IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-08 the input and the results of this task were removed', DETAIL = 'They are kept for a limited time after the end of a task.', HINT = 'submit it anew';
   END IF;

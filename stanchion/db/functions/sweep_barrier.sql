@@ -28,6 +28,7 @@ BEGIN
     WITH RECURSIVE f(id) AS (SELECT b.fan_id UNION ALL SELECT x.step_id FROM f, step x WHERE x.fan_id = f.id AND x.kind = 'fan') SELECT array_agg(f.id) INTO v_fans FROM f;
     -- pending steps follow from those before them, in the lock order of any arrival
     v_ids := cancel_pending(v_fans, p_limit, v_reason);
+    v_after := withdraw_approvals(v_ids, v_reason);
   END IF;
   FOR s IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) ORDER BY x.step_id LOOP
     IF s.counts THEN v_after := v_after || ROW(s.run_id, 1, NULL, NULL, NULL)::aftermath; END IF;

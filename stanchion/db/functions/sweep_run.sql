@@ -6,6 +6,7 @@ CREATE FUNCTION sweep_run(p_run uuid, p_limit int, p_grace_ms int) RETURNS text 
 DECLARE
   r run;
   v_seen uuid[];
+  v_cancelled uuid[];
   v_ids uuid[];
   v_idle text[] := ARRAY['pending', 'ready', 'retry_wait', 'waiting'];
   v_held text[] := ARRAY['leased', 'running'];
@@ -18,14 +19,18 @@ BEGIN
   -- once through all steps, so many at a time
   SELECT array_agg(y.step_id ORDER BY y.step_id), array_agg(y.step_id) FILTER (WHERE y.state = ANY (v_idle)) INTO v_seen, v_ids
   FROM (SELECT s.step_id, CASE s.kind WHEN 'undo' THEN 'undo' ELSE s.state END AS state FROM step s WHERE s.run_id = p_run AND s.step_id > coalesce(r.swept_to, '00000000-0000-0000-0000-000000000000') ORDER BY s.step_id LIMIT p_limit) y;
-  IF v_ids IS NOT NULL THEN PERFORM cancel_steps(v_ids, r.reason); END IF;
+  IF v_ids IS NOT NULL THEN PERFORM conclude(withdraw_approvals(cancel_steps(v_ids, r.reason), r.reason)); END IF;
   IF v_seen IS NOT NULL THEN
     UPDATE run x SET swept_to = v_seen[cardinality(v_seen)] WHERE x.run_id = p_run;
     RETURN 'sweeping';
   END IF;
   -- then what is left: rows that were locked were passed over, and what runs may have become ready again
   v_ids := ARRAY(SELECT s.step_id FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle) AND s.kind <> 'undo' LIMIT p_limit);
-  IF v_ids <> '{}' AND cancel_steps(v_ids, r.reason) <> '{}' THEN RETURN 'sweeping'; END IF;
+  IF v_ids <> '{}' THEN
+    v_cancelled := cancel_steps(v_ids, r.reason);
+    PERFORM conclude(withdraw_approvals(v_cancelled, r.reason));
+    IF v_cancelled <> '{}' THEN RETURN 'sweeping'; END IF;
+  END IF;
   IF EXISTS (SELECT FROM step s WHERE s.run_id = p_run AND s.state = ANY (v_idle || v_held || v_doubtful)) THEN RETURN 'waiting'; END IF;
   -- once more under the run's lock: whoever inserts steps into the run holds it until they can be seen
   -- its barriers before it: a join's deadline may fire at this moment, and takes them in this order

@@ -1,4 +1,4 @@
--- purpose: what a person says about an approval: approve, reject, ask back, or pass the vote on; the last vote that it needs decides it
+-- purpose: what a person says about an approval: approve, reject, ask back, answer such a question, or pass the vote on; the last vote that it needs decides it
 -- transition: approval requested -> granted|rejected; step waiting -> succeeded
 -- fenced by: the approval's state and time, the person's vote, and the hash of what was shown, all looked at under its lock
 -- locks: the step, the approval, then slots, barriers, held steps, runs, tasks; the audit chain last
@@ -16,22 +16,22 @@ BEGIN
   PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
   SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   SELECT 'person:' || p.name INTO v_subject FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant;
-  SELECT v.vote INTO v_said FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.vote <> 'ask_back';
+  SELECT v.vote INTO v_said FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate');
   IF v_said = p_vote AND p_vote <> 'delegate' AND p_hash = a.payload_hash THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
-  v_fault := voter_fault(a, p_person);
+  v_fault := speaker_fault(a, p_person, p_vote);
   IF v_fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST009', MESSAGE = 'E-APR-03 ' || CASE v_fault WHEN 'requester' THEN 'whoever asked for it may not decide it' WHEN 'delegated' THEN 'the vote was passed on'
-      WHEN 'role' THEN 'only an approver or an admin decides' ELSE 'others were asked' END;
+      WHEN 'role' THEN 'only an approver or an admin decides' WHEN 'answer' THEN 'a viewer answers nothing' ELSE 'others were asked' END;
   END IF;
   IF a.state <> 'requested' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-01 the approval is %s', a.state); END IF;
   IF a.expires_at <= clock() THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-02 the time to decide is over'; END IF;
   IF p_hash <> a.payload_hash THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-04 the approval covers something else than what was shown'; END IF;
-  IF v_said IS NOT NULL AND p_vote <> 'ask_back' THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-05 this person has said %s already', v_said); END IF;
+  IF v_said IS NOT NULL AND p_vote NOT IN ('ask_back', 'answer') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-05 this person has said %s already', v_said); END IF;
   IF (SELECT count(*) FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant) >= limits.VOTES THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-05 there are limits.VOTES entries about it already';
   END IF;
   IF p_vote = 'delegate' AND NOT coalesce((SELECT coalesce(voter_fault(a, p.person_id), '') IN ('', 'not asked') AND p.person_id <> p_person
-      AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p.person_id AND v.vote <> 'ask_back')
+      AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p.person_id AND v.vote IN ('approve', 'reject', 'delegate'))
       FROM person p WHERE p.name = p_delegate AND p.tenant_id = p_tenant), false) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-06 the vote can''t be passed on to them: they may not decide it, or have said something already';
   END IF;

@@ -46,7 +46,10 @@ approval = Table(
     Column("needs", SmallInteger, nullable=False),
     Column("four_eyes", Boolean, nullable=False),
     Column("on_timeout", Text, nullable=False),
+    Column("on_rejected", Text, nullable=False),
     Column("requested_by", Text, nullable=False),
+    Column("replaces", Uuid),  # the approval whose payload was edited into this one
+    Column("edited_by", Text),
     Column("decided_by", Text),
     Column("reason", Text),
     Column("spent_by", Uuid),
@@ -56,7 +59,10 @@ approval = Table(
     at("decided_at", nullable=True),
     at("spent_at", nullable=True),
     PrimaryKeyConstraint("approval_id", "tenant_id"),
-    Index("approval_of_step", "step_id", "fence", "tenant_id", unique=True),
+    Index(
+        "approval_of_step", "step_id", "fence", "tenant_id", unique=True, postgresql_where=text("state <> 'replaced'")
+    ),
+    Index("approval_open_of_run", "run_id", postgresql_where=text("state = 'requested'")),
     Index("approval_of_task", "task_id", "approval_id"),
     Index("approval_open", "tenant_id", "approval_id", postgresql_where=text("state = 'requested'")),
     Index("approval_newest", "tenant_id", "approval_id"),
@@ -66,6 +72,8 @@ approval = Table(
     CheckConstraint("operation_key IS NULL OR operation_kind IS NOT NULL", name="a_key_belongs_to_an_operation"),
     CheckConstraint(f"needs BETWEEN 1 AND {limits.APPROVERS}", name="an_approval_needs_somebody"),
     CheckConstraint("on_timeout IN ('reject', 'fail')", name="silence_never_approves"),
+    CheckConstraint("on_rejected IN ('end', 'continue')", name="a_no_ends_the_task_or_not"),
+    CheckConstraint("(replaces IS NULL) = (edited_by IS NULL)", name="who_replaces_an_approval_is_named"),
     postgresql_with={"fillfactor": "70"},
 )
 
@@ -89,8 +97,8 @@ approval_vote = Table(
         "person_id",
         "tenant_id",
         unique=True,
-        postgresql_where=text("vote <> 'ask_back'"),
+        postgresql_where=text("vote IN ('approve', 'reject', 'delegate')"),
     ),
-    CheckConstraint("vote IN ('approve', 'reject', 'ask_back', 'delegate')", name="what_can_be_said"),
+    CheckConstraint("vote IN ('approve', 'reject', 'ask_back', 'answer', 'delegate')", name="what_can_be_said"),
     CheckConstraint("(vote = 'delegate') = (delegate_to IS NOT NULL)", name="a_delegation_names_somebody"),
 )

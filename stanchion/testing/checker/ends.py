@@ -56,12 +56,12 @@ def open_is_what_is_open(facts: Facts) -> Iterator[Said]:
 
 def task_follows_its_run(facts: Facts) -> Iterator[Said]:
     """A task has ended exactly when its newest run has, and in the same way."""
-    ends = {"succeeded": "completed", "failed": "failed", "cancelled": "cancelled"}
+    ends = {"succeeded": {"completed"}, "failed": {"failed"}, "cancelled": {"cancelled", "rejected"}}
     for task in facts.tasks:
         run = facts.run.get(task["run_id"])
         if run is None:
             yield f"task {task['task_id']}", "its run does not exist"
-        elif ends.get(run["state"], task["state"]) != task["state"]:
+        elif task["state"] not in ends.get(run["state"], {task["state"]}):
             yield f"task {task['task_id']}", f"it is {task['state']}, its run is {run['state']}"
         elif task["state"] in legal.TERMINAL_TASKS and run["state"] not in legal.TERMINAL_RUNS:
             yield f"task {task['task_id']}", f"it is {task['state']}, its run is still {run['state']}"

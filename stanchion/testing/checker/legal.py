@@ -9,7 +9,7 @@ from typing import Final
 
 TERMINAL_STEPS: Final = frozenset({"succeeded", "failed", "cancelled", "skipped"})
 TERMINAL_RUNS: Final = frozenset({"succeeded", "failed", "cancelled"})
-TERMINAL_TASKS: Final = frozenset({"completed", "failed", "cancelled"})
+TERMINAL_TASKS: Final = frozenset({"completed", "failed", "cancelled", "rejected"})
 HELD: Final = frozenset({"leased", "running", "reconciling"})
 
 Moves = dict[str, tuple[frozenset[str], str]]
@@ -96,6 +96,7 @@ APPROVAL_MOVES: Final[Moves] = {
     "ApprovalExpired": (_from("requested", "granted"), "expired"),
     "ApprovalRevoked": (_from("requested", "granted", "spent"), "revoked"),
     "ApprovalSpent": (_from("granted"), "spent"),
+    "ApprovalReplaced": (_from("requested"), "replaced"),
 }
 APPROVAL_REMARKS: Final = frozenset({"ApprovalVoted", "ApprovalRefused"})
 
@@ -112,11 +113,14 @@ RUN_REMARKS: Final = frozenset({"RunPaused", "RunResumed"})
 TASK_BIRTH: Final = "TaskAccepted"
 TASK_MOVES: Final[Moves] = {
     "TaskStarted": (_from("accepted"), "running"),
-    "TaskCancelling": (_from("accepted", "running"), "cancelling"),
+    "TaskAwaitingApproval": (_from("running"), "awaiting_approval"),
+    "TaskAnswered": (_from("awaiting_approval"), "running"),
+    "TaskRejected": (_from("awaiting_approval"), "rejected"),
+    "TaskCancelling": (_from("accepted", "running", "awaiting_approval"), "cancelling"),
     "TaskCompleted": (_from("accepted", "running"), "completed"),
     "TaskFailed": (_from("accepted", "running"), "failed"),
     "TaskCancelled": (_from("cancelling"), "cancelled"),
-    "TaskRetried": (_from("failed", "cancelled"), "accepted"),
+    "TaskRetried": (_from("failed", "cancelled", "rejected"), "accepted"),
 }
 
 BARRIER_BIRTH: Final = "BarrierCreated"

@@ -112,12 +112,12 @@ def published() -> frozenset[str]:
     for path in (files("stanchion.db") / "functions").iterdir():
         text = path.read_text(encoding="utf-8") if path.name.endswith(".sql") else ""
         # What becomes of a join is handed to `conclude`, which publishes it under the run's lock.
-        found |= set(re.findall(r"ROW\([\w.]+, 0, NULL, '(\w+)'", text))
+        found |= set(re.findall(r"(?:ROW\([\w.]+, 0, NULL|approval_news\(\w+), '(\w+)'", text))
         if f"'{topics.EVENTS}'" in text:
             after = text.partition(f"'{topics.EVENTS}'")[2]
             found |= set(re.findall(r"'((?:Task|Run|Step|Barrier)[A-Z][a-z]+)'", after.partition(";")[0]))
             if "'Task' || initcap" in after:
-                found |= {"TaskCompleted", "TaskFailed", "TaskCancelled"}
+                found |= {"TaskCompleted", "TaskFailed", "TaskCancelled", "TaskRejected"}
     return frozenset(found & set(events.EVENTS))
 
 

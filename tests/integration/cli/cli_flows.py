@@ -85,11 +85,11 @@ def fail(ctx: Ctx, mended: str) -> str:
 approving = Workflow("approving")
 
 
-@approving.approval(by="person:rev", within="1h")
+@approving.approval(by=("person:rev", "person:rita"), within="1h", isolation="process")
 def review(ctx: Ctx, title: str) -> Ask:
     return Ask(f"Publish {title}?", {"title": title}, summary="A page.")
 
 
 @approving.step(after=review)
 def outcome(ctx: Ctx, decision: Decision) -> list[str]:
-    return [decision.outcome, *decision.by]
+    return [decision.outcome, *decision.by, decision.applied_to({"title": "as asked"})["title"]]

@@ -518,6 +518,9 @@ BOUND = {
     "payload": '\'{"title": "Another"}\'',
     "summary": "'nothing'",
     "on_timeout": "'fail'",
+    "on_rejected": "'end'",
+    "replaces": "gen_random_uuid()",
+    "edited_by": "'person:bob'",
     "spent_by": "gen_random_uuid()",
 }
 

@@ -46,6 +46,7 @@ class Asked:
             "needs": 1,
             "four_eyes": True,
             "on_timeout": "reject",
+            "on_rejected": "continue",
             "within_ms": 3_600_000,
         } | policy
         question = Question(ids.new_id(), asked, PAGE)
@@ -189,6 +190,39 @@ class TestDecide:
         asked.vote(ann, "delegate", to="bob")
         assert asked.vote(ann, status=403)["code"] == "E-APR-03"
         assert asked.vote(bob)["state"] == "granted"
+
+    def test_what_is_asked_is_changed(self, ann: Api, bob: Api, asked: Asked) -> None:
+        """Into a question of its own, for somebody else than who changed it; it keeps its shape."""
+        shown = ann.get(asked.path)["payload_hash"]
+        better = {**PAGE, next(iter(PAGE)): "better"}
+        path = f"{asked.path}/edit"
+        assert ann.post(path, {"payload_hash": shown, "payload": {**PAGE, "more": 1}}, 409)["code"] == "E-APR-10"
+        assert ann.post(path, {"payload_hash": "00" * 32, "payload": better}, 409)["code"] == "E-APR-04"
+        ann.post(path, {"payload_hash": shown}, 422)
+        told = ann.post(path, {"payload_hash": shown, "payload": better, "comment": "better"})
+        assert (told["state"], told["approval_id"]) == ("replaced", asked.id)
+        assert ann.post(path, {"payload_hash": shown, "payload": better})["replaced_by"] == told["replaced_by"]
+        assert ann.get(asked.path)["reason"] == "better"
+        asked.path = f"/v1/approvals/{told['replaced_by']}"
+        found = bob.get(asked.path)
+        assert (found["payload"], found["edited_by"], found["replaces"]) == (better, "person:ann", asked.id)
+        assert asked.vote(ann, status=403)["code"] == "E-APR-03"
+        assert asked.vote(bob)["state"] == "granted"
+        result = ann.get(f"/v1/steps/{found['step_id']}")["result"]
+        assert (result["edited"], result["payload"]) == (True, better)
+
+    def test_an_edit_needs_the_right(self, olga: Api, asked: Asked) -> None:
+        body = {"payload_hash": olga.get(asked.path)["payload_hash"], "payload": PAGE}
+        assert olga.post(f"{asked.path}/edit", body, 403)["code"] == "E-AUTH-03"
+
+    def test_a_question_is_answered(self, ann: Api, olga: Api, sign_in: SignIn, asked: Asked) -> None:
+        """By whoever asked for the approval too; it decides nothing."""
+        asked.vote(ann, "ask-back", comment="which channel?")
+        asked.vote(olga, "answer", 422, comment="")
+        assert asked.vote(olga, "answer", comment="spring")["state"] == "requested"
+        asked.vote(sign_in("vic", "viewer"), "answer", 403)
+        said = [(vote["subject"], vote["vote"], vote["comment"]) for vote in ann.get(asked.path)["votes"]]
+        assert said == [("person:ann", "ask_back", "which channel?"), ("person:olga", "answer", "spring")]
 
     def test_it_is_taken_back(self, ann: Api, asked: Asked) -> None:
         asked.vote(ann)

@@ -29,6 +29,7 @@ def uid(last: int) -> UUID:
 TASK = {"task_id": uid(1), "run_id": uid(2)}
 STEP = {**TASK, "step_id": uid(3), "node": "read", "index": 7, "attempt_id": uid(4), "fence": 42}
 BARRIER = {**TASK, "step_id": uid(5), "node": "draft", "rule": "all", "expected": 150, "succeeded": 148, "failed": 2}
+APPROVAL = {**TASK, "approval_id": uid(7), "step_id": uid(3), "node": "review", "operation": "press.publish"}
 
 MESSAGES: dict[str, Message] = {
     "command.SubmitTask": commands.SubmitTask(
@@ -66,6 +67,9 @@ MESSAGES: dict[str, Message] = {
     "event.TaskCompleted": events.TaskCompleted(**TASK),
     "event.TaskFailed": events.TaskFailed(**TASK, code="E-STEP-01"),
     "event.TaskCancelled": events.TaskCancelled(**TASK),
+    "event.TaskRejected": events.TaskRejected(**TASK, code="E-APR-09"),
+    "event.ApprovalRequested": events.ApprovalRequested(**APPROVAL, state="requested"),
+    "event.ApprovalDecided": events.ApprovalDecided(**APPROVAL, state="granted"),
 }
 
 

@@ -14,6 +14,16 @@ ALTER TABLE stanchion.timer
   DROP CONSTRAINT kinds_of_timers,
   ADD CONSTRAINT kinds_of_timers CHECK (kind IN ('retry', 'expand', 'barrier_deadline', 'task_deadline', 'start_deadline', 'step_deadline', 'probe', 'approval'));
 
+-- a task may wait for people, and end with their no
+ALTER TABLE stanchion.task
+  DROP CONSTRAINT states_of_tasks,
+  DROP CONSTRAINT a_task_has_an_end_only_when_it_ended,
+  ADD CONSTRAINT states_of_tasks CHECK (state IN ('accepted', 'running', 'awaiting_approval', 'cancelling', 'completed', 'failed', 'cancelled', 'rejected')),
+  ADD CONSTRAINT a_task_has_an_end_only_when_it_ended CHECK ((ended_at IS NOT NULL) = (state IN ('completed', 'failed', 'cancelled', 'rejected')));
+ALTER TABLE stanchion.run
+  DROP CONSTRAINT a_run_winds_down_to_an_outcome,
+  ADD CONSTRAINT a_run_winds_down_to_an_outcome CHECK (state <> 'cancelling' OR coalesce(outcome, '') IN ('failed', 'cancelled', 'rejected'));
+
 -- the audit log has lanes: what is there already is lane 0
 ALTER TABLE stanchion.audit
   ADD COLUMN lane SMALLINT DEFAULT '0' NOT NULL,
@@ -250,7 +260,10 @@ CREATE TABLE stanchion.approval (
   needs SMALLINT NOT NULL,
   four_eyes BOOLEAN NOT NULL,
   on_timeout TEXT NOT NULL,
+  on_rejected TEXT NOT NULL,
   requested_by TEXT NOT NULL,
+  replaces UUID,
+  edited_by TEXT,
   decided_by TEXT,
   reason TEXT,
   spent_by UUID,
@@ -265,7 +278,9 @@ CREATE TABLE stanchion.approval (
   CONSTRAINT a_key_belongs_to_an_operation CHECK (operation_key IS NULL OR operation_kind IS NOT NULL),
   CONSTRAINT an_approval_needs_somebody CHECK (needs BETWEEN 1 AND 20),
   CONSTRAINT silence_never_approves CHECK (on_timeout IN ('reject', 'fail')),
-  CONSTRAINT states_of_approvals CHECK (state IN ('requested', 'granted', 'spent', 'rejected', 'expired', 'revoked')),
+  CONSTRAINT a_no_ends_the_task_or_not CHECK (on_rejected IN ('end', 'continue')),
+  CONSTRAINT who_replaces_an_approval_is_named CHECK ((replaces IS NULL) = (edited_by IS NULL)),
+  CONSTRAINT states_of_approvals CHECK (state IN ('requested', 'granted', 'spent', 'rejected', 'expired', 'revoked', 'replaced')),
   CONSTRAINT an_approval_has_a_time_once_it_is_decided CHECK ((state = 'requested') = (decided_at IS NULL)),
   CONSTRAINT a_spent_approval_names_its_operation CHECK (state <> 'spent' OR spent_by IS NOT NULL),
   CONSTRAINT only_what_was_spent_names_an_operation CHECK (spent_by IS NULL OR state IN ('spent', 'revoked'))
@@ -283,16 +298,17 @@ CREATE TABLE stanchion.approval_vote (
   delegate_to TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
   CONSTRAINT approval_vote_pkey PRIMARY KEY (approval_id, number, tenant_id),
-  CONSTRAINT what_can_be_said CHECK (vote IN ('approve', 'reject', 'ask_back', 'delegate')),
+  CONSTRAINT what_can_be_said CHECK (vote IN ('approve', 'reject', 'ask_back', 'answer', 'delegate')),
   CONSTRAINT a_delegation_names_somebody CHECK ((vote = 'delegate') = (delegate_to IS NOT NULL))
 );
 
 CREATE INDEX approval_newest ON stanchion.approval (tenant_id, approval_id);
-CREATE UNIQUE INDEX approval_of_step ON stanchion.approval (step_id, fence, tenant_id);
+CREATE UNIQUE INDEX approval_of_step ON stanchion.approval (step_id, fence, tenant_id) WHERE state <> 'replaced';
 CREATE INDEX approval_of_task ON stanchion.approval (task_id, approval_id);
 CREATE INDEX approval_open ON stanchion.approval (tenant_id, approval_id) WHERE state = 'requested';
+CREATE INDEX approval_open_of_run ON stanchion.approval (run_id) WHERE state = 'requested';
 CREATE UNIQUE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) WHERE spent_by IS NOT NULL;
-CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote <> 'ask_back';
+CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote IN ('approve', 'reject', 'delegate');
 
 -- webhooks, and what they are to be told
 CREATE TABLE stanchion.webhook (
