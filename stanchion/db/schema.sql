@@ -832,6 +832,8 @@ CREATE UNIQUE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) W
 
 CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote IN ('approve', 'reject', 'delegate');
 
+CREATE INDEX approval_passed_on ON stanchion.approval_vote (tenant_id, delegate_to) WHERE delegate_to IS NOT NULL;
+
 CREATE INDEX artifact_content ON stanchion.artifact_version (sha256) WHERE state = 'available';
 
 CREATE UNIQUE INDEX artifact_version_number ON stanchion.artifact_version (artifact_id, number, tenant_id);
@@ -1268,10 +1270,17 @@ $$;
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION approvals_for(p_tenant uuid, p_person uuid, p_after uuid, p_limit int) RETURNS TABLE (approval_id uuid) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT a.approval_id FROM approval a, (SELECT p.name, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id) AS teams FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant) me
-  -- most are for others: that is seen without asking for each of them
-  WHERE (a.people = '{}' AND a.teams = '{}' OR me.name = ANY (a.people) OR a.teams && me.teams OR EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.delegate_to = me.name))
-    AND a.tenant_id = p_tenant AND a.state = 'requested' AND a.expires_at > clock() AND (p_after IS NULL OR a.approval_id > p_after) AND voter_fault(a, p_person) IS NULL
+  WITH me AS MATERIALIZED (
+    SELECT p.name, 'person:' || p.name AS subject, ARRAY(SELECT m.team FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id) AS teams,
+      ARRAY(SELECT v.approval_id FROM approval_vote v WHERE v.delegate_to = p.name AND v.tenant_id = p.tenant_id) AS passed_on
+    FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant
+  )
+  SELECT a.approval_id FROM approval a, me
+  -- most are for others: that is seen by the row alone, before anything is looked up for it
+  WHERE a.tenant_id = p_tenant AND a.state = 'requested' AND (p_after IS NULL OR a.approval_id > p_after)
+    AND (a.people = '{}' AND a.teams = '{}' OR me.name = ANY (a.people) OR a.teams && me.teams OR a.approval_id = ANY (me.passed_on))
+    AND NOT (a.four_eyes AND (me.subject = a.requested_by OR me.subject IS NOT DISTINCT FROM a.edited_by))
+    AND a.expires_at > clock() AND voter_fault(a, p_person) IS NULL
     AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate'))
   ORDER BY a.approval_id LIMIT p_limit
 $$;

@@ -99,9 +99,7 @@ approval_vote = Table(
         unique=True,
         postgresql_where=text("vote IN ('approve', 'reject', 'delegate')"),
     ),
-    Index(
-        "approval_passed_on", "tenant_id", "delegate_to", postgresql_where=text("delegate_to IS NOT NULL")
-    ),
+    Index("approval_passed_on", "tenant_id", "delegate_to", postgresql_where=text("delegate_to IS NOT NULL")),
     CheckConstraint("vote IN ('approve', 'reject', 'ask_back', 'answer', 'delegate')", name="what_can_be_said"),
     CheckConstraint("(vote = 'delegate') = (delegate_to IS NOT NULL)", name="a_delegation_names_somebody"),
 )
