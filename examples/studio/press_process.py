@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +56,13 @@ class PressProcess(Server):
         wish = {"kind": kind, "match": {"channel": channel}}
         httpx2.post(f"{self.url}/faults", json=wish, timeout=PATIENCE_SECONDS).raise_for_status()
 
-    def executions(self) -> int:
-        """How often it has really published something."""
-        return int(self._get("/executions")["count"])
+    def executions(self, channel: str | None = None) -> int:
+        """How often it has really published something, in one channel or at all."""
+        return int(self._get("/executions", {} if channel is None else {"channel": channel})["count"])
 
     def requests(self) -> list[dict[str, Any]]:
         """The requests to publish that it has received, the oldest first, with what came of each."""
         return [one for one in self._get("/requests")["items"] if one["method"] == "POST"]
 
-    def _get(self, path: str) -> Any:
-        return httpx2.get(self.url + path, timeout=PATIENCE_SECONDS).raise_for_status().json()
+    def _get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        return httpx2.get(self.url + path, params=query, timeout=PATIENCE_SECONDS).raise_for_status().json()
