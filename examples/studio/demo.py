@@ -22,6 +22,7 @@ from typing import Any
 
 from stanchion.cli.service_process import ServiceProcess
 from stanchion.cli.stack import Stack
+from stanchion.embedded import EmbeddedServers
 from stanchion.errors import StanchionError
 from stanchion.runtime.clock import Deadline, pause
 from stanchion.runtime.kafka_settings import KafkaSettings
@@ -56,6 +57,7 @@ class Demo:
 
     def run(self, stay: bool) -> int:
         """Run it to its end; the exit code."""
+        EmbeddedServers.clean(self.root / "stack")  # of a demo that was killed; refused while another one runs here
         self.root.mkdir(parents=True, exist_ok=True)
         self.holds.clear()
         for folder in ("press", "home"):

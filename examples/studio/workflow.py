@@ -97,9 +97,9 @@ def approve(ctx: Ctx, proposal: Proposal) -> Ask:  # noqa: ARG001 - the engine's
     return question(proposal)
 
 
-@studio.step(after=(review, approve), timeout="5m")
+@studio.step(after=(review, approve), timeout="5m", retries=10)
 def publish(ctx: Ctx, report: Report, decision: Decision | None) -> Report:
-    """Publishes what was approved, once for each channel; hands on the report with the receipt, or without."""
+    """Publishes what was approved, once, and hands on the report with its receipt; a press that is away is waited for."""
     if decision is None:
         return report
     if not decision.approved:
