@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import orjson
@@ -12,6 +12,8 @@ from psycopg.rows import dict_row
 from stanchion.authority.blobs import unpack_trusted
 from stanchion.contracts import ids
 from stanchion.runtime.clock import Deadline, pause
+
+ENDS: Final = ("completed", "failed", "cancelled")
 
 
 class Facts:
@@ -37,10 +39,11 @@ class Facts:
         )
         return row["done"], row["n"]
 
-    def was_taken_over(self, task_id: str, idx: int) -> bool:
-        """Whether a child of the fan-out has a newer fence than its first, or has ended without one."""
+    def was_taken_over(self, task_id: str, idx: int, attempt: int) -> bool:
+        """Whether a child of the fan-out has a newer attempt than this one, or has ended without one."""
         row = self._one(
-            "SELECT coalesce(bool_or(s.fence > 1 OR s.state IN ('succeeded', 'failed', 'skipped', 'cancelled')), false) AS moved FROM stanchion.step s JOIN stanchion.task t ON t.run_id = s.run_id WHERE t.task_id = %s AND s.fan_id IS NOT NULL AND s.idx = %s",
+            "SELECT coalesce(bool_or(s.state IN ('succeeded', 'failed', 'skipped', 'cancelled') OR EXISTS (SELECT FROM stanchion.attempt a WHERE a.step_id = s.step_id AND a.number > %s)), false) AS moved FROM stanchion.step s JOIN stanchion.task t ON t.run_id = s.run_id WHERE t.task_id = %s AND s.fan_id IS NOT NULL AND s.idx = %s",
+            attempt,
             _id(task_id),
             idx,
         )
@@ -107,12 +110,58 @@ class Facts:
             "refused_writes": self._refused(task_id),
         }
 
-    def result(self, task_id: str) -> dict[str, Any] | None:
-        """The report as the last step left it, with the counts of documents and citations in it."""
+    # -- the publication --
+
+    def approval(self, task_id: str) -> dict[str, Any] | None:
+        """What people were asked, what it covers, and what they said; None while nobody was asked."""
+        row = self.connection.execute(
+            "SELECT a.approval_id, a.state, a.question, encode(a.payload_hash, 'hex') AS bound_hash, a.decided_by, CASE WHEN a.state IN ('granted', 'spent') THEN 'approved' ELSE a.state END AS decision, f.name, v.number, encode(a.resource_sha256, 'hex') AS sha256"
+            " FROM stanchion.approval a JOIN stanchion.artifact_version v ON v.version_id = a.resource_id JOIN stanchion.artifact f ON f.artifact_id = v.artifact_id WHERE a.task_id = %s ORDER BY a.approval_id DESC LIMIT 1",
+            (_id(task_id),),
+        ).fetchone()
+        return None if row is None else row | {"approval_id": ids.public(ids.APPROVAL, row["approval_id"])}
+
+    def publication_events(self, task_id: str) -> list[dict[str, Any]]:
+        """What the ledger has noted of the task's operations, in order, with the worker that was at it."""
+        return self.connection.execute(
+            "SELECT e.kind, e.body->>'verdict' AS verdict, e.body->'error'->>'what' AS error, w.name AS worker FROM stanchion.event e JOIN stanchion.task t ON t.run_id = e.run_id"
+            " LEFT JOIN stanchion.attempt a ON a.step_id = e.step_id AND a.fence = e.fence LEFT JOIN stanchion.worker w ON w.worker_id = a.worker_id WHERE t.task_id = %s AND e.kind LIKE 'Operation%%' AND NOT e.body ? 'taken_over' ORDER BY e.event_id",
+            (_id(task_id),),
+        ).fetchall()
+
+    def publication(self, task_id: str) -> dict[str, Any]:
+        """The fields of the summary that tell of the publication.
+
+        `prepared` and `confirmed` count operations; `became_unknown` counts how often nobody knew what had become of
+        one, `reconciled` how often that was found out.
+        """
+        asked = self.approval(task_id)
+        operations = self._one(
+            "SELECT count(*) AS prepared, count(*) FILTER (WHERE o.state = 'confirmed') AS confirmed, count(*) FILTER (WHERE o.state = 'unknown') AS in_doubt FROM stanchion.operation o WHERE o.task_id = %s",
+            _id(task_id),
+        )
+        doubts = sum(event["kind"] == "OperationUnknown" for event in self.publication_events(task_id))
+        return {
+            "artifact": asked and {"version": asked["number"], "sha256": asked["sha256"]},
+            "approval": asked
+            and {
+                "bound_hash": asked["bound_hash"],
+                "approved_by": asked["decided_by"] if asked["decision"] == "approved" else None,
+            },
+            "operations": {
+                "prepared": operations["prepared"],
+                "confirmed": operations["confirmed"],
+                "became_unknown": doubts,
+                "reconciled": doubts - operations["in_doubt"],
+            },
+        }
+
+    def result(self, task_id: str, step: str = "publish") -> dict[str, Any] | None:
+        """The report as a step left it, with the counts of documents and citations in it."""
         row = self.connection.execute(
             "SELECT r.body, b.body AS blob FROM stanchion.result r JOIN stanchion.step s ON s.step_id = r.step_id JOIN stanchion.task t ON t.run_id = s.run_id LEFT JOIN stanchion.blob b ON b.sha256 = r.blob AND b.tenant_id = r.tenant_id"
-            " WHERE t.task_id = %s AND s.node = 'review'",
-            (_id(task_id),),
+            " WHERE t.task_id = %s AND s.node = %s",
+            (_id(task_id), step),
         ).fetchone()
         if row is None:
             return None

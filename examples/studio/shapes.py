@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stanchion import Artifact
+
 
 @dataclass(frozen=True)
 class DocumentRef:
@@ -169,8 +171,32 @@ class Draft:
 
 
 @dataclass(frozen=True)
+class Proposal:
+    """A report that people are asked about. `artifact` is the version of the report that would be published."""
+
+    channel: str
+    title: str
+    artifact: Artifact
+    summary: str
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Where a report was published, by the receipt of the press; `approved_by` are people, as `person:ana`."""
+
+    id: str
+    url: str
+    at: str
+    approved_by: list[str]
+
+
+@dataclass(frozen=True)
 class Report:
-    """The published report with what review counted. `unresolved` citations were withdrawn from the text."""
+    """The report with what review counted. `unresolved` citations were withdrawn from the text.
+
+    `artifact` is the version that was written of it. `channel` is where it is to be published, and empty when it is
+    not; `publication` says that it was, `note` why it was not.
+    """
 
     topic: str
     markdown: str
@@ -180,3 +206,7 @@ class Report:
     resolved: int
     unresolved: int
     withdrawn: list[str] = field(default_factory=list)
+    artifact: Artifact | None = None
+    channel: str = ""
+    publication: Publication | None = None
+    note: str = ""

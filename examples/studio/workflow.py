@@ -1,24 +1,43 @@
-"""The Research Report Studio as a workflow: plan, read each document in a child of its own, join, draft, review.
+"""The Research Report Studio as a workflow: plan, read each document in a child of its own, join, draft, review; then
+ask whether it may be published, and publish it.
 
 The steps are thin: what they do is in this package's other modules and works without the engine. They are plain
 functions (not `async def`) since they compute; workers run them in threads. Each may run twice without harm: they
-only read.
+only read, write a version of an artifact, or publish through the ledger, which does it once.
 """
 
 from __future__ import annotations
 
-from stanchion import AtLeast, Ctx, Results, Workflow
+from stanchion import Ask, AtLeast, Ctx, Decision, Go, Results, Workflow
 
 from .composing import plan_with_model, write_with_model
 from .model import ModelRefusedError, from_environment
 from .planning import TopicError, make_plan, tasks_of
+from .publishing import (
+    CHANNEL,
+    ChannelError,
+    addressed,
+    check_channel,
+    payload_of,
+    proposal_of,
+    published,
+    question,
+    to_press,
+    turned_down,
+)
 from .reading import read_document
 from .review import review_draft
-from .shapes import Draft, Missing, Reading, ReadingTask, Report
+from .shapes import Draft, Missing, Proposal, Reading, ReadingTask, Report
 from .sources import SourceError
 from .writing import write_draft
 
-studio = Workflow("report", version=1)
+studio = Workflow("report", version=2, operations=[to_press])
+
+
+@studio.step(no_retry=(ChannelError,))
+def aim(ctx: Ctx, channel: str | None = CHANNEL) -> str | None:  # noqa: ARG001 - the engine's
+    """Says where the report is to be published (null: nowhere); a bad name fails before anything is read."""
+    return check_channel(channel)
 
 
 @studio.step(timeout="5m", no_retry=(TopicError, SourceError, ModelRefusedError))
@@ -58,10 +77,35 @@ def draft(ctx: Ctx, tasks: list[ReadingTask], readings: Results[Reading]) -> Dra
     return write_draft(tasks[0].plan, arrived, missing)
 
 
-@studio.step(after=draft, timeout="5m")
-def review(ctx: Ctx, draft: Draft) -> Report:  # noqa: ARG001 - the engine's
-    """Checks every citation against its source and publishes what stands."""
-    return review_draft(draft)
+@studio.step(after=(draft, aim), timeout="5m")
+def review(ctx: Ctx, draft: Draft, channel: str | None) -> Report:
+    """Checks every citation against its source and writes what stands as a version of `report.md`."""
+    report = review_draft(draft)
+    written = ctx.artifact("report.md", report.markdown, media_type="text/markdown").put()
+    return addressed(report, written, channel)
+
+
+@studio.step(after=review, next="approve")
+def offer(ctx: Ctx, report: Report) -> Go | None:  # noqa: ARG001 - the engine's
+    """Has people asked, unless the report goes nowhere."""
+    return Go(approve, proposal=proposal_of(report)) if report.channel else None
+
+
+@studio.approval(within="7d")
+def approve(ctx: Ctx, proposal: Proposal) -> Ask:  # noqa: ARG001 - the engine's
+    """Asks whether this version may be published in this channel."""
+    return question(proposal)
+
+
+@studio.step(after=(review, approve), timeout="5m", retries=10)
+def publish(ctx: Ctx, report: Report, decision: Decision | None) -> Report:
+    """Publishes what was approved, once, and hands on the report with its receipt; a press that is away is waited for."""
+    if decision is None:
+        return report
+    if not decision.approved:
+        return turned_down(report, decision)
+    sent = ctx.op(to_press, payload_of(proposal_of(report)), key=report.channel, approval=decision)
+    return published(report, sent.wait(), decision)
 
 
 def not_arrived(tasks: list[ReadingTask], readings: Results[Reading]) -> list[Missing]:

@@ -30,7 +30,7 @@ from stanchion.cli.stack_notes import StackNotes
 from stanchion.embedded import EmbeddedServers, Endpoints
 from stanchion.embedded.leftovers import end_leftovers
 from stanchion.embedded.processes import end_all
-from stanchion.embedded.server import Workspace
+from stanchion.embedded.server import Server, Workspace
 from stanchion.embedded.state import RootLock, StateFile
 from stanchion.embedded.together import run_together
 from stanchion.embedded.watching import Watcher
@@ -75,6 +75,7 @@ class Stack:
         drain_seconds: float = 10.0,
         port: int | None = None,
         cwd: Path | None = None,
+        beside: Mapping[str, Callable[[Workspace], Server]] | None = None,
         say: Say | None = None,
     ) -> None:
         self.root = root.absolute()
@@ -98,6 +99,7 @@ class Stack:
         self._owner = 0
         self._run = self.root / "run"
         self._workspace = Workspace(self._run, uuid.uuid4().hex[:12], StateFile(self._run))
+        self.beside = {variable: make(self._workspace) for variable, make in (beside or {}).items()}
         self._lock = RootLock(self._run)
         self._watcher = Watcher(self._run, self._workspace.run_id)
         self._notes = StackNotes(self.root)
@@ -174,6 +176,7 @@ class Stack:
             atexit.register(self.stop)  # after the servers' own: so it runs before it
             self.api_key = stack_setup.prepare(self.endpoints, TENANT, self._options.queues, self._notes, self.say)
             self._watcher.wait_ready()
+            run_together([one.start for one in self.beside.values()], abort=self._workspace.closing)
             self._start_services()
         except BaseException:
             self.stop()
@@ -194,6 +197,8 @@ class Stack:
         for service in services:
             service.reap()
         end_stragglers(set().union(*(service.groups for service in services)))
+        for one in self.beside.values():
+            one.stop()
         with self._notes.writing:
             self._notes.remove_endpoints()  # for good: it is closing
         self._workspace.state.clear()
@@ -315,7 +320,8 @@ class Stack:
     def _surroundings(self) -> Surroundings:
         """What the services share."""
         ports, drain = self._run / "ports", self._drain_seconds
-        return Surroundings(self.endpoints, ports, drain, self._options, objects_url=self.objects_url, env=self._env)
+        env = {**{variable: one.url for variable, one in self.beside.items()}, **self._env}
+        return Surroundings(self.endpoints, ports, drain, self._options, objects_url=self.objects_url, env=env)
 
     def _has_targets(self) -> bool:
         own = [self._env, *(values for name, values in self.service_env.items() if name.startswith("worker"))]

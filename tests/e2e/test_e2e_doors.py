@@ -20,7 +20,7 @@ def task_of(task_id: str, run_id: str) -> Task:
 
 
 def test_a_report_over_kafka(world: World, kafka: KafkaClient, http: Client, tmp_path: Path) -> None:
-    """A task submitted on a topic alone becomes a cited report, by three workers."""
+    """A task submitted on a topic alone becomes a cited report, by three workers; without a press it stays here."""
     for number, text in enumerate(("Leases expire.", "Fences rise by one.", "Barriers open once.")):
         lines = "\n\n".join(
             [f"# About {text}", *[f"{text} It is said {n} times, in a sentence of its own." for n in range(5)]]
@@ -31,6 +31,7 @@ def test_a_report_over_kafka(world: World, kafka: KafkaClient, http: Client, tmp
     assert info.state == "completed", info.data
     result = http.result(receipt.task_id)
     assert "fence" in result["markdown"].lower()
+    assert result["note"].startswith("not published: no press is configured")
     world.judge(task_of(receipt.task_id, receipt.run_id))
 
 

@@ -84,6 +84,7 @@ OTHERS = {
     "STANCHION_MODEL_TIMEOUT_SECONDS": "how long one answer may take",
     "STANCHION_TEST_HISTORY": "a folder in which test workflows note each execution of a step",
     "STANCHION_STUDIO_ROOTS": "the folders below which the Studio may read documents that a task names",
+    "STANCHION_STUDIO_PRESS_URL": "where the Studio publishes what people have approved; without it reports end as artifacts",
 }
 """Variables that are read outside of a service's settings; a test finds those that are missing here."""
 

@@ -10,20 +10,46 @@ import pytest
 from examples.studio import local
 from examples.studio.shapes import Report
 from examples.studio.workflow import draft, plan, read, review, studio
+from stanchion import Artifact
 from stanchion.workflow import Results
+
+VERSION = Artifact("art_1", "report.md", 1, "a" * 64, 12, "text/markdown")
 
 
 def test_the_graph_is_accepted() -> None:
-    """The engine accepts the types and the wiring: plan fans out to read, draft joins nine of ten, review follows."""
+    """The engine accepts the types and the wiring: plan fans out to read, draft joins nine of ten, people are asked."""
     graph = studio.graph()
-    assert [node.name for node in graph] == ["plan", "read", "draft", "review"]
+    assert [node.name for node in graph] == [
+        "aim",
+        "plan",
+        "read",
+        "draft",
+        "review",
+        "offer",
+        "approve",
+        "publish",
+    ]
     studio.validate_input({"topic": "oak barrels"})
-    studio.validate_input({"topic": "oak barrels", "sources": ["@topics", "/tmp"]})
+    studio.validate_input({"topic": "oak barrels", "sources": ["@topics", "/tmp"], "channel": "barrels"})
 
 
 class _Context:
+    """Keeps what is written as an artifact."""
+
+    def __init__(self) -> None:
+        self.written = ""
+
     def progress(self, done: float, of: float | None = None, note: str = "") -> None:
         """Nobody watches."""
+
+    def artifact(self, name: str, content: str, *, media_type: str) -> _Context:
+        """The upload."""
+        self.written = f"{name} {media_type} {content}"
+        return self
+
+    def put(self) -> Artifact:
+        """The version."""
+        return VERSION
 
 
 def test_the_steps_make_a_report_with_late_and_failed_children(cellar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,8 +64,10 @@ def test_the_steps_make_a_report_with_late_and_failed_children(cellar: Path, mon
         failed={2: {"code": "E-X", "message": "worker died"}},
         missing=[3],
     )
-    report = review(context, draft=draft(context, tasks=tasks, readings=readings))
+    report = review(context, draft=draft(context, tasks=tasks, readings=readings), channel="barrels")
     assert isinstance(report, Report)
+    assert context.written == f"report.md text/markdown {report.markdown}"
+    assert report.artifact == VERSION
     assert report.missing == 2
     assert report.citations == report.resolved > 0
     assert "reading it failed: worker died." in report.markdown
