@@ -13,7 +13,7 @@ from stanchion.authority.blobs import unpack_trusted
 from stanchion.contracts import ids
 from stanchion.runtime.clock import Deadline, pause
 
-ENDS: Final = ("completed", "failed", "cancelled")
+ENDS: Final = ("completed", "failed", "cancelled", "rejected")
 
 
 class Facts:

@@ -92,10 +92,3 @@ def published(report: Report, receipt: HttpReceipt, decision: Decision) -> Repor
     found: Mapping[str, Any] = body.get("receipt", body)
     done = Publication(str(found["id"]), press.base_url + str(found["url"]), str(found["at"]), decision.by)
     return replace(report, publication=done)
-
-
-def turned_down(report: Report, decision: Decision) -> Report:
-    """The report that people did not let out, with what they said."""
-    said = f" by {', '.join(decision.by)}" if decision.by else ""
-    why = f": {decision.reason}" if decision.reason else ""
-    return replace(report, note=f"not published: the approval was {decision.outcome}{said}{why}")

@@ -23,7 +23,6 @@ from .publishing import (
     published,
     question,
     to_press,
-    turned_down,
 )
 from .reading import read_document
 from .review import review_draft
@@ -79,9 +78,9 @@ def draft(ctx: Ctx, tasks: list[ReadingTask], readings: Results[Reading]) -> Dra
 
 @studio.step(after=(draft, aim), timeout="5m")
 def review(ctx: Ctx, draft: Draft, channel: str | None) -> Report:
-    """Checks every citation against its source and writes what stands as a version of `report.md`."""
+    """Checks every citation against its source and writes what stands as a version of `report`."""
     report = review_draft(draft)
-    written = ctx.artifact("report.md", report.markdown, media_type="text/markdown").put()
+    written = ctx.artifact("report", report.markdown, media_type="text/markdown").put()
     return addressed(report, written, channel)
 
 
@@ -102,9 +101,8 @@ def publish(ctx: Ctx, report: Report, decision: Decision | None) -> Report:
     """Publishes what was approved, once, and hands on the report with its receipt; a press that is away is waited for."""
     if decision is None:
         return report
-    if not decision.approved:
-        return turned_down(report, decision)
-    sent = ctx.op(to_press, payload_of(proposal_of(report)), key=report.channel, approval=decision)
+    approved = decision.applied_to(payload_of(proposal_of(report)))
+    sent = ctx.op(to_press, approved, key=report.channel, approval=decision)
     return published(report, sent.wait(), decision)
 
 

@@ -274,10 +274,13 @@ class Gateway:
         operation = self.operations.get(doubted.kind)
         if operation is None or operation.check is None or doubted.unknown_ms > limits.UNKNOWN_SECONDS * 1000:
             return None
-        if doubted.lands_in_ms is not None and doubted.lands_in_ms > 0:
-            return int(min(doubted.lands_in_ms + 50, LAST_PROBE_MS))  # from then on "not found" proves something
         ceiling = min(FIRST_PROBE_MS * 2 ** min(doubted.probes, 20), LAST_PROBE_MS)
-        return round(random.uniform(ceiling / 2, ceiling))  # noqa: S311 - spreads load, guards nothing
+        delay = round(random.uniform(ceiling / 2, ceiling))  # noqa: S311 - spreads load, guards nothing
+        if doubted.lands_in_ms is not None and doubted.lands_in_ms > 0:
+            return int(
+                min(delay, doubted.lands_in_ms + 50)
+            )  # "done" is found at once, "not found" proves something then
+        return delay
 
     # --- means ---
 

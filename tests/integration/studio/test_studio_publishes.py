@@ -69,14 +69,17 @@ def test_a_rejected_report_stays_here(
     sources: str,
     eventually: Eventually,
 ) -> None:
-    """The task completes with the report and what the person said; the press hears nothing."""
+    """The task ends as rejected, with what the person said; the version stays, and the press hears nothing."""
     handle = http.submit("report", topic=TOPIC, sources=[sources], channel=channel)
     question = asked(world, handle, eventually)
     editor("approval", "reject", question["approval_id"], "--comment", "too short", "--yes")
-    result = handle.result(timeout=PATIENCE)
-    assert result["publication"] is None
-    assert result["note"] == "not published: the approval was rejected by person:editor: too short"
-    assert TOPIC[4:] in result["markdown"].lower()
+    info = http.wait(handle.id, timeout=PATIENCE)
+    assert info.state == "rejected"
+    assert (info.data["reason"]["by"], info.data["reason"]["why"]) == ("person:editor", "too short")
+    report = world.sql(
+        "SELECT state FROM stanchion.artifact_version WHERE task_id = %s", ids.parse(handle.id, ids.TASK)
+    )
+    assert report == ["available"]
     assert httpx2.get(f"{press.url}/requests", params={"channel": channel}).json()["count"] == 0
 
 
@@ -85,7 +88,7 @@ def test_nobody_is_asked_about_a_report_that_goes_nowhere(world: World, http: Cl
     handle = http.submit("report", topic=TOPIC, sources=[sources], channel=None)
     result = handle.result(timeout=PATIENCE)
     assert result["note"] == "not published: its task names no channel"
-    assert result["artifact"]["name"] == "report.md"
+    assert result["artifact"]["name"] == "report"
     asked_of_it = "SELECT count(*) FROM stanchion.approval WHERE task_id = %s"
     assert world.sql(asked_of_it, ids.parse(handle.id, ids.TASK)) == [0]
 

@@ -17,14 +17,13 @@ from examples.studio.publishing import (
     proposal_of,
     published,
     question,
-    turned_down,
 )
 from examples.studio.shapes import Report
 from examples.studio.workflow import aim, approve, offer, publish, studio
 from stanchion import Artifact, Decision, Go
 
 CONTEXT = cast(Any, None)
-VERSION = Artifact("art_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", "report.md", 3, "a" * 64, 12, "text/markdown")
+VERSION = Artifact("art_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", "report", 3, "a" * 64, 12, "text/markdown")
 REPORT = Report("on\n oak \x07barrels", "# Oak", 5, 1, 4, 3, 1)
 RECEIPT = {"id": "pub_1", "url": "/publications/pub_1", "at": "2026-01-01T00:00:00Z"}
 YES = Decision("apr_1", True, "granted", ["person:ana"])
@@ -80,7 +79,7 @@ def test_what_is_asked_is_what_is_sent() -> None:
     assert ask.payload == payload_of(proposal_of(report))
     assert (ask.operation, ask.key, ask.resource) == (publishing.to_press, "barrels", VERSION)
     assert ask.question == "Publish “on oak barrels” in the channel barrels?"
-    assert ask.summary == "report.md, version 3: 5 documents, 4 citations, 1 withdrawn by the review"
+    assert ask.summary == "report, version 3: 5 documents, 4 citations, 1 withdrawn by the review"
     taken = PressPublication.model_validate_json(json.dumps(ask.payload))
     assert (taken.channel, taken.title, taken.artifact.version) == ("barrels", "on oak barrels", 3)
     assert studio.operations["press.publish"].needs_approval
@@ -94,17 +93,3 @@ def test_receipts_of_replies_and_of_look_ups(press: str) -> None:
     assert reply.publication is not None
     assert reply.publication.url == f"{press}/publications/pub_1"
     assert reply.publication.approved_by == ["person:ana"]
-
-
-@pytest.mark.parametrize(
-    ("decision", "note"),
-    [
-        (Decision("apr_1", False, "rejected", ["person:ana"], "dull"), "rejected by person:ana: dull"),
-        (Decision("apr_1", False, "expired"), "expired"),
-    ],
-)
-def test_what_people_did_not_let_out(decision: Decision, note: str) -> None:
-    """The report comes back with what they said, and nothing is sent."""
-    expected = f"not published: the approval was {note}"
-    assert turned_down(REPORT, decision).note == expected
-    assert publish(CONTEXT, report=REPORT, decision=decision).note == expected

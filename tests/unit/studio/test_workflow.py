@@ -13,7 +13,7 @@ from examples.studio.workflow import draft, plan, read, review, studio
 from stanchion import Artifact
 from stanchion.workflow import Results
 
-VERSION = Artifact("art_1", "report.md", 1, "a" * 64, 12, "text/markdown")
+VERSION = Artifact("art_1", "report", 1, "a" * 64, 12, "text/markdown")
 
 
 def test_the_graph_is_accepted() -> None:
@@ -66,7 +66,7 @@ def test_the_steps_make_a_report_with_late_and_failed_children(cellar: Path, mon
     )
     report = review(context, draft=draft(context, tasks=tasks, readings=readings), channel="barrels")
     assert isinstance(report, Report)
-    assert context.written == f"report.md text/markdown {report.markdown}"
+    assert context.written == f"report text/markdown {report.markdown}"
     assert report.artifact == VERSION
     assert report.missing == 2
     assert report.citations == report.resolved > 0
