@@ -25,6 +25,8 @@ E-APR-05 | 409 | vote is cast | Everybody says yes or no once, and passes the vo
 E-APR-06 | 409 | vote can't be passed on | They may not decide it, or have said something already. | Name another approver.
 E-APR-07 | 409 | version is not the latest | People are asked about the latest version of an artifact of the task. | Ask about the newer one.
 E-APR-08 | 422 | not approved | An operation goes out under an approval that covers it: its kind, key, payload and version, in time, once. | Ask again.
+E-BUD-01 | 422 | budget does not cover it | What an operation costs is more than what is left of its task's budget. It was not sent. | Retry the task with a larger one: stanchion task retry --budget usd=10.
+E-BUD-02 | 409 | budget is overspent | Steps reported more than the task may spend: it ends, as at its deadline. | Retry the task with a larger one: stanchion task retry --budget usd=10.
 """  # noqa: E501 - one code, one line
 
 EFFECT_CODES = tuple(
