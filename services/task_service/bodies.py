@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, JsonValue, SkipValidation, StringConstra
 
 from stanchion.contracts import limits
 from stanchion.contracts.commands import Key, Reason, SubmitTask
-from stanchion.contracts.message import Message, Moment, Name
+from stanchion.contracts.message import Amounts, Message, Moment, Name
 
 Value = SkipValidation[JsonValue]  # the whole body has been through `payload.parse`
 
@@ -40,6 +40,12 @@ class ReasonBody(Body):
     """Why something is asked for."""
 
     reason: Reason = ""
+
+
+class RetryBody(ReasonBody):
+    """Why, and what the task may spend from now on, by unit: in all of its runs, what they have spent included."""
+
+    budget: Amounts | None = None
 
 
 class OpenBody(Body):

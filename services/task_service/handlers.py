@@ -17,6 +17,7 @@ from stanchion.authority.submission import Answer, Prepared, Request, Submission
 from stanchion.authority.tasks import Tasks
 from stanchion.authority.workflows import Workflows
 from stanchion.contracts import ids, limits, payload
+from stanchion.contracts.amounts import Number
 from stanchion.contracts.commands import SubmitTask
 from stanchion.errors import Conflict, NotAllowed, NotFound, Rejected, StanchionError, Unprocessable
 from stanchion.runtime.clock import utc_now
@@ -107,9 +108,14 @@ class Handlers:
         if not paused:
             self.hints.publish(ORCHESTRATOR)  # what waited is to be offered
 
-    def retry(self, principal: Principal, task_id: UUID, reason: str) -> tuple[UUID, list[str]]:
-        """A new run; raises NotFound, and Conflict E-TASK-07 unless the task failed or was cancelled."""
-        run_id, kept = self.tasks.retry(principal.tenant_id, task_id, reason=reason, actor=principal.actor)
+    def retry(
+        self, principal: Principal, task_id: UUID, reason: str, budget: dict[str, Number] | None = None
+    ) -> tuple[UUID, list[str]]:
+        """A new run; raises NotFound, and Conflict E-TASK-07 unless the task failed or was cancelled, E-BUD-02 when it has
+        spent more than it may."""
+        run_id, kept = self.tasks.retry(
+            principal.tenant_id, task_id, reason=reason, actor=principal.actor, budget=budget
+        )
         self.hints.publish(RELAY)
         self.hints.publish(ORCHESTRATOR)
         return run_id, kept
@@ -252,7 +258,7 @@ def key_conflict() -> Unprocessable:
         "E-IDEM-01",
         "this idempotency key was used for another payload",
         where="$.idempotency_key",
-        why="a key stands for one submission: workflow, version, input, tags, priority, deadline, goal and constraints",
+        why="a key stands for one submission: workflow, version, input, tags, priority, deadline, goal, constraints and budget",
         fix="use a new key, or send the same payload",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema
 
 from stanchion.authority.queries import BARRIER
 from stanchion.contracts import ids, limits
+from stanchion.contracts.amounts import plain
 
 T = TypeVar("T")
 
@@ -59,6 +61,8 @@ def _with_public_step(reason: Any) -> Any:
 
 Value = Annotated[Any, PlainSerializer(as_doubles), WithJsonSchema({})]
 StoredReason = Annotated[Any, PlainSerializer(_with_public_step), WithJsonSchema({})]
+
+Amount = Annotated[Decimal, PlainSerializer(plain, return_type=float), WithJsonSchema({"type": "number"})]
 
 
 class View(BaseModel):
@@ -190,6 +194,14 @@ class NodeView(View):
     barrier: BarrierView | None
 
 
+class BudgetView(View):
+    """One unit of what a task may spend and has spent, in all of its runs; without `allowed` nothing limits it."""
+
+    unit: str
+    allowed: Amount | None
+    spent: Amount
+
+
 class TaskView(TaskSummary):
     """A task with its runs and the graph of the current one.
 
@@ -198,6 +210,7 @@ class TaskView(TaskSummary):
 
     runs: list[RunView]
     nodes: list[NodeView]
+    budget: list[BudgetView] = []
     input: Value = None
     constraints: Value = None
     withheld: list[str] = []

@@ -28,6 +28,7 @@ class OperationSummary(View):
     settled_by: str | None
     needs_approval: bool
     approval_id: ApprovalId | None
+    cost: Value
     created_at: datetime
     updated_at: datetime
     dispatched_at: datetime | None

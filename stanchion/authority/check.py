@@ -27,6 +27,8 @@ COUNTED: Final = (*LIVE, "succeeded")
 PAGE: Final = 200
 FETCH: Final = 5_000
 
+_BOOKED: Final = "SELECT unit, sum(amount) AS amount FROM stanchion.spending"
+
 Connection = psycopg.Connection[Any]
 
 
@@ -135,6 +137,7 @@ class _Checked:
         yield from self._attempts()
         yield from self._operations()
         yield from self._approvals()
+        yield from self._spending()
         yield from self._barriers(run)
         yield from self._artifacts()
 
@@ -150,6 +153,7 @@ class _Checked:
         elif run.newest == self.run_id:
             yield from self._unlike("task", run.task_id, state=(run.task_state, story.task_state))
             yield from self._unlike("task", run.task_id, version=(run.task_version, story.task_version))
+            yield from self._budget(run.task_id)
 
     def _steps(self, run: Any) -> Iterator[Difference]:
         seen: set[UUID] = set()
@@ -249,6 +253,27 @@ class _Checked:
             )
         for approval_id, told in left.items():
             yield from self._unlike("approval", approval_id, row=(None, told.state))
+
+    def _spending(self) -> Iterator[Difference]:
+        """What was booked in this run; what of it went back to another task's budget, too."""
+        sums = {row.unit: row.amount for row in self.rows(_BOOKED + " WHERE run_id = %(run)s GROUP BY unit")}
+        told = {unit: amount for unit, amount in self.story.spent.items() if amount or unit in sums}
+        yield from self._unlike("spending", None, booked=(sums, told))
+
+    def _budget(self, task_id: UUID) -> Iterator[Difference]:
+        """Limits by the events, and sums by the bookings, each of which is held against the events of its own run."""
+        rows = list(
+            self.rows(
+                "SELECT b.unit, b.allowed, b.spent FROM stanchion.budget b JOIN stanchion.run r ON r.task_id = b.task_id"
+                " WHERE r.run_id = %(run)s"
+            )
+        )
+        mine = " WHERE task_id = (SELECT r.task_id FROM stanchion.run r WHERE r.run_id = %(run)s) GROUP BY unit"
+        booked = {row.unit: row.amount for row in self.rows(_BOOKED + mine)}
+        allowed = {row.unit: float(row.allowed) for row in rows if row.allowed is not None}
+        yield from self._unlike("budget", task_id, allowed=(allowed, self.story.allowed))
+        spent = {row.unit: row.spent for row in rows if row.spent or row.unit in booked}
+        yield from self._unlike("budget", task_id, spent=(spent, booked))
 
     def _artifacts(self) -> Iterator[Difference]:
         left = dict(self.story.artifacts)

@@ -27,6 +27,8 @@ E-APR-07 | 409 | version is not the latest | People are asked about the latest v
 E-APR-08 | 422 | not approved | An operation goes out under an approval that covers it: its kind, key, payload and version, in time, once. | Ask again.
 E-APR-09 | 422 | task was rejected | Somebody said no to what it asked, or nobody answered in time, and its workflow ends with that. | Change what is asked for, and retry the task: it asks again.
 E-APR-10 | 409 | payload can't be changed so | An edit changes the payload and keeps its shape, and leaves somebody who may approve it. | Look at the payload and those asked: stanchion approval show.
+E-BUD-01 | 422 | budget does not cover it | What an operation costs is more than what is left of its task's budget. It was not sent. | Retry the task with a larger one: stanchion task retry --budget usd=10.
+E-BUD-02 | 409 | budget is overspent | Steps reported more than the task may spend: it ends, as at its deadline. | Retry the task with a larger one: stanchion task retry --budget usd=10.
 """  # noqa: E501 - one code, one line
 
 EFFECT_CODES = tuple(

@@ -38,10 +38,11 @@ class GraphView:
             counts = rows_of(connection, _step_counts(run_id))
             barriers = rows_of(connection, _barrier_counts(run_id))
             refused = dict(tuple(row) for row in connection.execute(_refused_counts(run_id)))
+            budget = rows_of(connection, _budget_of(task_id))
             payload = rows_of(connection, _payload_of(task_id))[0] if with_payload else None
         graph = self.workflows.get(task["workflow"], task["version"])
         nodes = [_node_view(node, counts, barriers, refused.get(node.name, 0)) for node in graph]
-        return task | {"runs": runs, "nodes": nodes, "payload": payload}
+        return task | {"runs": runs, "nodes": nodes, "budget": budget, "payload": payload}
 
 
 def _step_counts(run_id: UUID) -> Any:
@@ -88,6 +89,11 @@ def _refused_counts(run_id: UUID) -> Any:
 def _payload_of(task_id: UUID) -> Any:
     task = tables.task.c
     return select(task.input, task.input_blob, task.constraints).where(task.task_id == task_id)
+
+
+def _budget_of(task_id: UUID) -> Any:
+    budget = tables.budget.c
+    return select(budget.unit, budget.allowed, budget.spent).where(budget.task_id == task_id).order_by(budget.unit)
 
 
 def remaining_in_slots() -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -95,6 +96,8 @@ APPROVAL: Final = {
 }
 SAID: Final = ("ApprovalVoted", "ApprovalRefused")
 """What happens to an approval and leaves its state."""
+BOOKED: Final = {"BudgetSpent": 1, "BudgetReturned": -1, "BudgetRefused": 0}
+"""What happens to a budget, and whether it adds to what is spent."""
 UNSETTLED: Final = ("dispatched", "unknown")
 ARTIFACT: Final = {
     "ArtifactBegun": "pending",
@@ -199,6 +202,8 @@ class Story:
     operations: dict[UUID, Operation] = field(default_factory=dict)
     approvals: dict[UUID, Approval] = field(default_factory=dict)
     artifacts: dict[UUID, Artifact] = field(default_factory=dict)
+    allowed: dict[str, float] = field(default_factory=dict)
+    spent: dict[str, Decimal] = field(default_factory=dict)
     faults: list[tuple[str, UUID | None, str]] = field(default_factory=list)
     _templates: dict[UUID, list[UUID]] = field(default_factory=dict)
 
@@ -225,10 +230,14 @@ class Story:
             self._tell_approval(event)
         elif kind in ARTIFACT or kind in PINS:
             self._tell_artifact(event)
+        elif kind in BOOKED:
+            unit, amount = event.body["unit"], Decimal(str(event.body.get("amount", 0)))
+            self.spent[unit] = self.spent.get(unit, Decimal(0)) + BOOKED[kind] * amount
         elif event.step_id is not None:
             self._tell_step(event, event.step_id)
         elif kind in TASK:
             self.begun = self.begun or kind in ("TaskAccepted", "TaskRetried")
+            self.allowed |= event.body.get("budget", {})
             self._expect("task", None, event, self.task_version)
             self.task_state, self.task_version = TASK[kind], event.version
         elif kind in RUN:

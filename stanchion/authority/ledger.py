@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from stanchion.contracts import ids, payload
+from stanchion.contracts.amounts import Number, costs_of
 from stanchion.db.engine import Database
 from stanchion.errors import InvariantViolated
 from stanchion.workflow.operation import AnyOperation
@@ -34,12 +37,20 @@ class Prepared(NamedTuple):
 
 
 class Dispatched(NamedTuple):
-    """Whether the request may leave. `outcome`: dispatched, unapproved (and `why`), cancelled, key_over, busy or stale."""
+    """Whether the request may leave. `outcome`: dispatched, unapproved or over_budget (and `why`), cancelled, key_over, busy or stale."""
 
     outcome: str
     sends: int
     deadline: datetime | None
     why: str | None = None
+
+
+class Spent(NamedTuple):
+    """How a unit of the task's budget stands. `outcome`: spent, over (the task ends), units (too many) or stale."""
+
+    outcome: str
+    allowed: Decimal | None
+    spent: Decimal | None
 
 
 class Doubted(NamedTuple):
@@ -78,6 +89,7 @@ class Intent:
     hash: bytes
     compensates: UUID | None = None
     approval: UUID | None = None
+    cost: Mapping[str, Number] | None = None
 
     @classmethod
     def of(
@@ -87,10 +99,12 @@ class Intent:
         value: Any,
         compensates: UUID | None = None,
         approval: UUID | None = None,
+        cost: Mapping[str, float] | None = None,
     ) -> Intent:
-        """From a Python value; raises Rejected E-OP-04, and Unprocessable for a key that can't be one."""
+        """From a Python value; raises Rejected E-OP-04, and Unprocessable for a key or a cost that can't be one."""
         body = payload.check(operation.encode(value))
-        return cls(operation, payload.check_key(key, "key"), body, payload.digest(body), compensates, approval)
+        costs = operation.cost if cost is None else costs_of(cost)
+        return cls(operation, payload.check_key(key, "key"), body, payload.digest(body), compensates, approval, costs)
 
 
 class Ledger:
@@ -109,7 +123,7 @@ class Ledger:
         new = ids.new_id()
         rows = self.database.call(
             "op_prepare",
-            "SELECT * FROM stanchion.op_prepare(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "SELECT * FROM stanchion.op_prepare(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 self.worker_id,
                 lease.step_id,
@@ -130,6 +144,7 @@ class Ledger:
                 intent.compensates,
                 operation.needs_approval,
                 intent.approval,
+                None if not intent.cost else _json(intent.cost),
             ),
         )
         return Prepared._make(rows[0])
@@ -142,6 +157,15 @@ class Ledger:
             (self.worker_id, lease.step_id, lease.fence, operation_id),
         )
         return Dispatched._make(rows[0])
+
+    def spend(self, lease: Lease, booking: UUID, unit: str, amount: Number) -> Spent:
+        """Book what the attempt says it used; the same `booking` is one, however often it is asked for."""
+        rows = self.database.call(
+            "spend",
+            "SELECT outcome, allowed, spent FROM stanchion.spend(%s, %s, %s, %s, %s, %s::text::numeric)",
+            (self.worker_id, lease.step_id, lease.fence, booking, unit, str(amount)),
+        )
+        return Spent._make(rows[0])
 
     def settle(
         self,

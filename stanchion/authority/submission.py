@@ -10,6 +10,7 @@ from uuid import UUID
 import orjson
 
 from stanchion.contracts import payload
+from stanchion.contracts.amounts import amounts_of
 from stanchion.contracts.commands import SubmitTask
 from stanchion.contracts.ids import new_id
 from stanchion.db.engine import Database
@@ -90,6 +91,8 @@ def prepare(workflows: Workflows, request: Request) -> Prepared:
         "open": plan.open,
         "message_id": request.message_id,
     }
+    if allowed := graph.budget | (command.budget or {}):
+        task["budget"] = amounts_of(allowed, "$.budget")
     return Prepared(task, plan, (request.tenant_id, sha256, size, packed) if sha256 and packed else None)
 
 

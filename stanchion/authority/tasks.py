@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, case, func, select
 
 from stanchion.contracts import payload
+from stanchion.contracts.amounts import Number
 from stanchion.contracts.ids import new_id
 from stanchion.db import tables
 from stanchion.db.engine import Database
@@ -67,10 +68,19 @@ class Tasks:
         )
         return bool(rows[0][0])
 
-    def retry(self, tenant_id: UUID, task_id: UUID, *, reason: str, actor: str) -> tuple[UUID, list[str]]:
+    def retry(
+        self,
+        tenant_id: UUID,
+        task_id: UUID,
+        *,
+        reason: str,
+        actor: str,
+        budget: Mapping[str, Number] | None = None,
+    ) -> tuple[UUID, list[str]]:
         """A new run of a task that failed or was cancelled; returns its id, and the nodes whose results it takes over.
 
-        Raises NotFound, and Conflict E-TASK-07 for a task that goes on, E-TASK-09 for one that is completed.
+        Raises NotFound, and Conflict E-TASK-07 for a task that goes on, E-TASK-09 for one that is completed,
+        E-BUD-02 for one that has spent more than it may, by the `budget` that is given or the one before.
         """
         with self.database.tenant(tenant_id) as connection:
             task = _task_to_retry(connection, task_id)
@@ -82,7 +92,7 @@ class Tasks:
         plan, adoption = plan_retry(graph, place, task["input"], blob, old)
         self.database.call(
             "retry",
-            "SELECT stanchion.retry_task(%s, %s, %s, %s, %s, %s, %s, %s)",
+            "SELECT stanchion.retry_task(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 tenant_id,
                 task_id,
@@ -92,6 +102,7 @@ class Tasks:
                 _json(plan.barriers),
                 _json({"nodes": adoption.kept, "reason": reason}),
                 actor,
+                None if not budget else _json(budget),
             ),
         )
         return run_id, adoption.kept

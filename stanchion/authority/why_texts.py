@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stanchion.contracts import ids
-from stanchion.contracts.failures import cause_of
+from stanchion.contracts.failures import cause_of, told
 
 from .queries import BARRIER
 from .rows import Row
@@ -30,7 +30,8 @@ def ended(task: Row, run: Row) -> list[Reason]:
     what = run["reason"].get("what") if isinstance(run["reason"], dict) else None
     cause = cause_of(run["reason"])
     current = task["run_id"] == run["run_id"]
-    fix = (f"stanchion task retry {ids.public(ids.TASK, task['task_id'])}",) if current else ()
+    more = " --budget UNIT=NUMBER" if "E-BUD-0" in told(run["reason"]) else ""
+    fix = (f"stanchion task retry {ids.public(ids.TASK, task['task_id'])}{more}",) if current else ()
     text = f"it is {run['state']}{f': {what}' if what else ''}{f': {cause}' if cause else ''}"
     return [Reason("W-ENDED", text, run["ended_at"], fix=fix, details={"reason": run["reason"]})]
 

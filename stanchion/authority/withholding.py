@@ -15,11 +15,12 @@ from .why_codes import WHY, Reason
 
 MARK: Final = "withheld"
 SHOWN: Final = {
+    "Budget": ("unit",),
     "Operation": ("key", "hash", "verdict"),
     "Artifact": ("name", "media_type", "sha256"),
     "Approval": ("hash", "operation", "key", "people", "teams", "vote", "delegate_to", "expires_at"),
 }
-"""Of events whose kinds begin so, what everybody with task.read sees at the ledger, at artifacts and at approvals as well."""
+"""Of events whose kinds begin so, what everybody with task.read sees at the ledger, at budgets, artifacts and approvals as well."""
 PAYLOADS: Final = ("input", "result", "progress", "given", "value", "constraints")
 """Fields that are withheld as a whole, numbers included."""
 

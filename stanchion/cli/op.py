@@ -143,6 +143,8 @@ def _lines(printer: Printer, found: Mapping[str, Any]) -> Iterator[str]:
     yield f"{printer.bold(found['operation_id'])}  {found['kind']}  {found['state']}"
     yield f"  key {found['key']}, sent as {found['request_key']}"
     yield f"  {found['reach']}; sent {found['sends']} times, asked after {found['probes']} times"
+    if found.get("cost"):
+        yield f"  costs {', '.join(f'{amount} {unit}' for unit, amount in found['cost'].items())}"
     for name in ("created", "dispatched", "confirmed"):
         if found.get(f"{name}_at"):
             yield f"  {name} {age(found[f'{name}_at'])}"

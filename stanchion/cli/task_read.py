@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from stanchion.cli import completing
+from stanchion.cli import budgets, completing
 from stanchion.cli.amounts import age, between, duration, since
 from stanchion.cli.api import LAST, Api
 from stanchion.cli.command import verb
@@ -176,6 +176,7 @@ def _facts(task: Mapping[str, Any]) -> Iterator[str]:
     if task.get("input") is not None:
         text = json.dumps(task["input"], ensure_ascii=False)
         yield f"  input: {text if len(text) <= 200 else text[:199] + '…'}"
+    yield from budgets.lines(task.get("budget", ()))
     reason = task.get("reason")
     if isinstance(reason, Mapping):
         yield f"  reason: {told(reason, 'by')}"

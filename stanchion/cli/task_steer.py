@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from stanchion.cli import completing, inputs
+from stanchion.cli import budgets, completing, inputs
 from stanchion.cli.amounts import counted
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
@@ -71,22 +71,36 @@ def resume(session: Session, tasks: tuple[str, ...], selection: str | None) -> i
 
 @verb(
     "retry",
-    examples=["stanchion task retry @last", "stanchion task retry --filter 'state:failed workflow:brief'"],
+    examples=[
+        "stanchion task retry @last",
+        "stanchion task retry @last --budget usd=10",
+        "stanchion task retry --filter 'state:failed workflow:brief'",
+    ],
     see_also=["stanchion task reopen", "stanchion task show"],
 )
 @_TASKS
 @FILTER
 @_REASON
+@budgets.BUDGET
 @dangerous
-def retry(session: Session, tasks: tuple[str, ...], selection: str | None, reason: str, consent: Consent) -> int:
+def retry(
+    session: Session,
+    tasks: tuple[str, ...],
+    *,
+    selection: str | None,
+    reason: str,
+    budget: tuple[str, ...],
+    consent: Consent,
+) -> int:
     """Run tasks again that have failed, were cancelled or rejected; results of their succeeded steps are taken over."""
+    allowed = budgets.given(budget)
     api = Api(session)
     found = chosen(api, tasks, selection)
     # One task by its name is what the person means; many by a filter deserve a look.
     asked = Consent(consent.yes or selection is None, consent.dry_run, consent.expect_count)
     if not found or not asked.obtain(session, f"retry {_counted(found)}", len(found), where=_place(api)):
         return DONE
-    return each(api, found, lambda one: api.client.retry(one, reason=reason))
+    return each(api, found, lambda one: api.client.retry(one, reason=reason, budget=allowed))
 
 
 @verb(

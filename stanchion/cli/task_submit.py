@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from stanchion.cli import completing, exit_codes, inputs
+from stanchion.cli import budgets, completing, exit_codes, inputs
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.printer import Printer, say
@@ -26,6 +26,7 @@ from stanchion.sdk.models import Receipt
         "stanchion task submit brief @input.json --key order-42 --watch",
         "stanchion task submit brief topic=cats --wait --timeout 600 && echo done",
         "stanchion task submit brief topic=cats --via kafka",
+        "stanchion task submit brief topic=cats --budget usd=5 --budget tokens=100000",
         "jq -n '{topic: \"cats\"}' | stanchion task submit brief -",
     ],
     see_also=["stanchion task watch", "stanchion task wait", "stanchion workflow show"],
@@ -38,6 +39,7 @@ from stanchion.sdk.models import Receipt
 @click.option("--deadline", metavar="TIME", help="When it must have ended: RFC 3339, or 90s, 30m, 4h, 2d from now.")
 @click.option("--version", "workflow_version", type=click.IntRange(min=1), help="Of the workflow; default: the newest.")
 @click.option("--goal", metavar="TEXT", help="What it is for, in words.")
+@budgets.BUDGET
 @click.option("--via", type=click.Choice(["http", "kafka"]), default="http", help="The door; default http.")
 @click.option("--wait", is_flag=True, help="Wait until it has ended; the exit code says how.")
 @click.option("--watch", is_flag=True, help="The same, and show how it goes.")
@@ -87,6 +89,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
         "deadline": _moment(options["deadline"]),
         "version": options["workflow_version"],
         "goal": options["goal"],
+        "budget": budgets.given(options["budget"]),
     }
     return {name: value for name, value in given.items() if value is not None}
 

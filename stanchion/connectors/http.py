@@ -100,6 +100,7 @@ class Http:
         reach: Reach | None = None,
         unsafe_no_check: str | None = None,
         needs_approval: bool = False,
+        cost: Mapping[str, float] | None = None,
     ) -> Operation[Any, HttpReceipt]:
         """An operation of this host; its payload is any JSON value, and is what is sent unless `body` makes it.
 
@@ -134,6 +135,7 @@ class Http:
             reach=reach,
             unsafe_no_check=unsafe_no_check,
             needs_approval=needs_approval,
+            cost=cost,
         )
 
     def _request(self, method: str, path: str, call: Call, body: Any) -> Answer:

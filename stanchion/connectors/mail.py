@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import smtplib
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -49,7 +49,12 @@ class Smtp:
         self.login = login
 
     def operation(
-        self, kind: str = "mail.send", *, timeout: Duration = "30s", needs_approval: bool = False
+        self,
+        kind: str = "mail.send",
+        *,
+        timeout: Duration = "30s",
+        needs_approval: bool = False,
+        cost: Mapping[str, float] | None = None,
     ) -> Operation[Letter, dict[str, str]]:
         """The operation that sends a `Letter`; its receipt names the Message-ID and what the server said."""
 
@@ -64,6 +69,7 @@ class Smtp:
             reach="irreversible",
             unsafe_no_check=why,
             needs_approval=needs_approval,
+            cost=cost,
         )
 
     def _send(self, call: Call, letter: Letter) -> dict[str, str]:

@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from stanchion.contracts import ids, limits, payload
-from stanchion.contracts.message import Message, Moment, Name, Tag, Value, Version
+from stanchion.contracts.message import Amounts, Message, Moment, Name, Tag, Value, Version
 
 Key = Annotated[str, AfterValidator(lambda text: payload.check_key(text, "$.idempotency_key"))]
 TaskId = Annotated[UUID, BeforeValidator(lambda given: ids.parse(given, ids.TASK) if isinstance(given, str) else given)]
@@ -34,6 +34,7 @@ class SubmitTask(Message):
     deadline: Moment | None = None
     goal: Annotated[str, StringConstraints(max_length=limits.ERROR_CHARACTERS)] | None = None
     constraints: Value = None
+    budget: Amounts | None = None  # what it may spend, by unit; the workflow's own holds for units that are not named
 
 
 class CancelTask(Message):

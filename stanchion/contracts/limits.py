@@ -83,6 +83,12 @@ CLOCK_SKEW_SECONDS: Final = 2.0  # a worker whose clock is further off is shown 
 HOST_WAIT_SECONDS: Final = 3_600.0  # how long an outside host may have itself left alone at a time
 UNKNOWN_SECONDS: Final = 86_400.0  # how long an operation of unknown fate is asked after; then a person decides
 
+# --- budgets ---
+BUDGET_UNITS: Final = 10  # units of one task's budget
+UNIT_CHARACTERS: Final = 32  # the name of one
+AMOUNT_DIGITS: Final = 15  # of an amount: as many as a double keeps
+AMOUNT_DECIMALS: Final = 9  # of them behind the point
+
 # --- relay ---
 RELAY_TAKEOVER_SECONDS: Final = 2.0  # silence after which another relay takes a partition
 RELAY_BATCH: Final = 2_000  # outbox rows read at once

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from stanchion.contracts import limits, payload
+from stanchion.contracts.amounts import Number, amounts_of
 from stanchion.contracts.envelope import check_time, parse_time
 from stanchion.contracts.json_scanner import path_text
 from stanchion.errors import Unprocessable
@@ -48,11 +49,16 @@ def _checked(value: object, info: ValidationInfo) -> object:
     return value if info.context is PARSED else payload.check(value, f"$.{info.field_name}")
 
 
+def _amounts(value: object, info: ValidationInfo) -> object:
+    return None if value is None else amounts_of(value, f"$.{info.field_name}")
+
+
 Value = Annotated[SkipValidation[JsonValue], BeforeValidator(_checked)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=limits.NAME_CHARACTERS), AfterValidator(_plain)]
 Tag = Annotated[str, StringConstraints(min_length=1, max_length=limits.TAG_CHARACTERS), AfterValidator(_plain)]
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 Version = Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
+Amounts = Annotated[dict[str, Number], BeforeValidator(_amounts)]
 Count = Annotated[int, Field(ge=0)]
 
 

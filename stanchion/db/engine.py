@@ -60,6 +60,7 @@ TRANSACTIONS: dict[str, str] = {
     "op_settle": "what a request came to is recorded",
     "op_probe": "what the outside system said is recorded",
     "op_doubt": "a step ends in doubt, or its probe ends",
+    "spend": "what an attempt used is booked",
     "op_tell": "a person says what became of an operation",
 }
 """Every transaction that changes facts, by its name in failpoints."""

@@ -45,6 +45,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     # the ledger, written by whoever holds the step
     "ask": (WORKER,),
     "op_prepare": (WORKER,),
+    "spend": (WORKER,),
     "op_dispatch": (WORKER,),
     "op_settle": (WORKER,),
     "op_probed": (WORKER,),
@@ -199,6 +200,8 @@ READABLE: dict[str, tuple[str, ...]] = dict.fromkeys(
         "timer",
         "operation",
         "operation_probe",
+        "budget",
+        "spending",
         "approval",
         "approval_vote",
         "refused_write",
@@ -229,6 +232,8 @@ ENGINE_NEVER = {
     "refused_write": "UPDATE, DELETE",
     "operation_probe": "UPDATE, DELETE",
     "approval_vote": "UPDATE, DELETE",
+    "budget": "DELETE",
+    "spending": "UPDATE, DELETE",
     "audit": "UPDATE, DELETE",
     "workflow": "UPDATE, DELETE",
 }

@@ -31,13 +31,14 @@ READERS_SEE = {"artifact_version": "state = 'available'"}
 
 INLINED = ("clock", "event_xid")
 """Functions that must stay inlinable: a default that calls them runs for every row."""
-FENCED_TABLES = ("result", "event", "attempt", "artifact_version", "operation", "approval")
+FENCED_TABLES = ("result", "event", "attempt", "artifact_version", "operation", "approval", "spending")
 APPEND_ONLY = {
     "event": "run",
     "barrier_release": "barrier",
     "refused_write": "run",
     "operation_probe": "operation",
     "approval_vote": "approval",
+    "spending": "task",
     "audit": "",
     "workflow": "",
 }
@@ -118,6 +119,12 @@ def _triggers() -> list[str]:
     )
     out.append(
         "CREATE TRIGGER approval_vote_guard BEFORE INSERT ON stanchion.approval_vote FOR EACH ROW EXECUTE FUNCTION stanchion.approval_vote_guard();"
+    )
+    out.append(
+        "CREATE TRIGGER spending_guard BEFORE INSERT ON stanchion.spending FOR EACH ROW EXECUTE FUNCTION stanchion.spending_guard();"
+    )
+    out.append(
+        "CREATE TRIGGER budget_guard BEFORE INSERT OR UPDATE ON stanchion.budget FOR EACH ROW EXECUTE FUNCTION stanchion.budget_guard();"
     )
     out.append(
         "CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();"

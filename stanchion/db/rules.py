@@ -53,6 +53,13 @@ OPERATION_RULES = """
     SELECT FROM stanchion.approval a WHERE a.approval_id = NEW.approval_id AND a.tenant_id = NEW.tenant_id AND a.state = 'spent' AND a.spent_by = NEW.operation_id AND stanchion.approval_fault(a, NEW) IS NULL) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation that needs an approval is dispatched under one that covers it';
   END IF;
+  -- what it costs is chosen before it goes out, and it goes out charged
+  IF NEW.cost IS DISTINCT FROM OLD.cost AND NEW.state <> 'prepared' THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the cost of an operation changes only while it is prepared';
+  END IF;
+  IF NEW.state = 'dispatched' AND OLD.state <> 'dispatched' AND NEW.cost IS NOT NULL AND NOT stanchion.is_charged(NEW) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation that costs something is dispatched once it is charged';
+  END IF;
   IF NEW.state <> OLD.state THEN
     -- what moved it: its step's holder, the reaper, the canceller, a person or the engine
     IF NEW.proof > 0 AND EXISTS (

@@ -289,6 +289,18 @@ CREATE TABLE stanchion.blob (
 	CONSTRAINT a_blob_has_at_most_8_mib CHECK (size BETWEEN 0 AND 8388608)
 );
 
+CREATE TABLE stanchion.budget (
+	tenant_id UUID NOT NULL,
+	task_id UUID NOT NULL,
+	unit TEXT NOT NULL,
+	allowed NUMERIC,
+	spent NUMERIC DEFAULT '0' NOT NULL,
+	CONSTRAINT budget_pkey PRIMARY KEY (task_id, unit, tenant_id),
+	CONSTRAINT a_limit_is_a_positive_number CHECK (allowed > 0 AND allowed < 'Infinity'),
+	CONSTRAINT what_is_spent_never_falls_below_zero CHECK (spent >= 0 AND spent < 'Infinity')
+)
+ WITH (fillfactor = 70);
+
 CREATE TABLE stanchion.cluster (
 	here BOOLEAN DEFAULT 'true' NOT NULL,
 	system_identifier BIGINT NOT NULL,
@@ -408,6 +420,7 @@ CREATE TABLE stanchion.operation (
 	compensates UUID,
 	needs_approval BOOLEAN DEFAULT 'false' NOT NULL,
 	approval_id UUID,
+	cost JSONB,
 	sends SMALLINT DEFAULT '0' NOT NULL,
 	probes SMALLINT DEFAULT '0' NOT NULL,
 	receipt JSONB,
@@ -624,6 +637,21 @@ CREATE TABLE stanchion.signing_key (
 	revoked_at TIMESTAMP WITH TIME ZONE,
 	CONSTRAINT signing_key_pkey PRIMARY KEY (key_id, tenant_id),
 	CONSTRAINT an_ed25519_key_has_32_bytes CHECK (octet_length(public_key) = 32)
+);
+
+CREATE TABLE stanchion.spending (
+	tenant_id UUID NOT NULL,
+	spending_id UUID NOT NULL,
+	task_id UUID NOT NULL,
+	run_id UUID NOT NULL,
+	step_id UUID NOT NULL,
+	fence BIGINT,
+	operation_id UUID,
+	unit TEXT NOT NULL,
+	amount NUMERIC NOT NULL,
+	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT spending_pkey PRIMARY KEY (spending_id, unit, tenant_id),
+	CONSTRAINT only_an_operation_gives_back CHECK (amount > 0 AND amount < 'Infinity' OR amount < 0 AND amount > '-Infinity' AND operation_id IS NOT NULL)
 );
 
 CREATE TABLE stanchion.step (
@@ -908,6 +936,12 @@ CREATE INDEX sessions_of_person ON stanchion.session (person_id);
 
 CREATE INDEX sign_ins_by_end ON stanchion.sign_in (expires_at);
 
+CREATE INDEX spending_of_operation ON stanchion.spending (operation_id) WHERE operation_id IS NOT NULL;
+
+CREATE INDEX spending_of_run ON stanchion.spending (run_id);
+
+CREATE INDEX spending_of_task ON stanchion.spending (task_id, unit);
+
 CREATE INDEX step_blob ON stanchion.step (input_blob) WHERE input_blob IS NOT NULL;
 
 CREATE INDEX step_of_fan ON stanchion.step (fan_id, idx) WHERE fan_id IS NOT NULL;
@@ -983,6 +1017,8 @@ BEGIN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
     ELSIF TG_ARGV[0] = 'operation' THEN
       IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
+    ELSIF TG_ARGV[0] = 'task' THEN
+      IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = OLD.task_id) THEN RETURN OLD; END IF;
     ELSIF TG_ARGV[0] = 'approval' THEN
       IF NOT EXISTS (SELECT FROM approval a WHERE a.approval_id = OLD.approval_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
@@ -1035,6 +1071,49 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = format('a vote of somebody who has none: %s', v_fault);
   END IF;
   NEW.subject := (SELECT 'person:' || p.name FROM person p WHERE p.person_id = NEW.person_id AND p.tenant_id = NEW.tenant_id);
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION budget_guard() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  IF TG_OP = 'UPDATE' AND (NEW.tenant_id, NEW.task_id, NEW.unit) IS DISTINCT FROM (OLD.tenant_id, OLD.task_id, OLD.unit) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'a budget stays that of its task';
+  END IF;
+  -- the sum is that of the bookings: only their own trigger changes it
+  IF NEW.spent IS DISTINCT FROM (CASE TG_OP WHEN 'UPDATE' THEN OLD.spent ELSE 0 END) AND pg_trigger_depth() < 2 THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what is spent follows from what was booked';
+  END IF;
+  -- nobody raises a limit while something is being spent under it
+  IF NEW.allowed IS DISTINCT FROM (CASE TG_OP WHEN 'UPDATE' THEN OLD.allowed END)
+     AND NOT EXISTS (SELECT FROM task t JOIN run r ON r.run_id = t.run_id AND r.tenant_id = t.tenant_id WHERE t.task_id = NEW.task_id AND t.tenant_id = NEW.tenant_id AND r.state = 'created') THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'a limit is set before a run begins';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION spending_guard() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  o operation;
+  b budget;
+BEGIN
+  IF NEW.operation_id IS NOT NULL THEN
+    SELECT x.* INTO o FROM operation x WHERE x.operation_id = NEW.operation_id AND x.tenant_id = NEW.tenant_id;
+    IF NEW.amount > 0 AND (o.state IS DISTINCT FROM 'prepared' OR NOT EXISTS (SELECT FROM run r WHERE r.run_id = o.run_id AND r.run_id = NEW.run_id AND r.task_id = NEW.task_id AND r.tenant_id = o.tenant_id)) THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation is charged to the task that sends it, before it is sent';
+    END IF;
+    IF NEW.amount < 0 AND (o.state IS NULL OR o.state NOT IN ('prepared', 'not_done', 'refused')
+       OR NEW.amount + coalesce((SELECT sum(x.amount) FROM spending x WHERE x.operation_id = NEW.operation_id AND x.tenant_id = NEW.tenant_id AND x.task_id = NEW.task_id AND x.unit = NEW.unit), 0) < 0) THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'what was charged is given back once, for what was not done';
+    END IF;
+  END IF;
+  UPDATE budget x SET spent = x.spent + NEW.amount WHERE x.task_id = NEW.task_id AND x.unit = NEW.unit AND x.tenant_id = NEW.tenant_id RETURNING * INTO b;
+  IF NOT FOUND THEN
+    INSERT INTO budget (tenant_id, task_id, unit, spent) VALUES (NEW.tenant_id, NEW.task_id, NEW.unit, NEW.amount) RETURNING * INTO b;
+  END IF;
+  -- what a step reports was spent already and is booked all the same; an operation can still be held back, and what undoes one is not
+  IF NEW.operation_id IS NOT NULL AND NEW.amount > 0 AND o.compensates IS NULL AND b.spent > b.allowed THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation is charged within the budget of its task';
+  END IF;
   RETURN NEW;
 END $$;
 
@@ -1538,6 +1617,14 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   FROM step s WHERE s.fan_id = p_fan AND s.idx >= p_first AND s.idx < p_upto AND s.tenant_id = p_tenant
 $$;
 
+-- purpose: how a unit of a budget stands, in words
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION budget_text(p_unit text, p_allowed numeric, p_spent numeric, p_asked numeric DEFAULT NULL) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT concat_ws(', ', format('%s %s allowed', trim_scale(p_allowed), p_unit), format('%s spent', trim_scale(p_spent)), CASE WHEN p_asked IS NOT NULL THEN format('%s asked for', trim_scale(p_asked)) END)
+$$;
+
 -- purpose: park messages that can't be handled, with their bytes, position and reason; parking the same twice is one row
 -- transition: none
 -- fenced by: nothing
@@ -1653,6 +1740,22 @@ BEGIN
   END IF;
   SELECT t.state INTO v_state FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant;
   RETURN v_state;
+END $$;
+
+-- purpose: book what an operation costs before it goes out; what is booked already is not booked twice
+-- transition: none
+-- fenced by: the caller holds the operation and the budget, and presents the step's fence
+-- locks: none beyond them
+CREATE FUNCTION charge(o operation, p_task uuid, p_at timestamptz) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  x record;
+BEGIN
+  IF is_charged(o) THEN RETURN; END IF;
+  FOR x IN SELECT c.key AS unit, trim_scale(c.value::numeric) AS amount FROM jsonb_each_text(o.cost) c ORDER BY c.key LOOP
+    INSERT INTO spending (tenant_id, spending_id, task_id, run_id, step_id, fence, operation_id, unit, amount, at)
+    VALUES (o.tenant_id, uuidv7(), p_task, o.run_id, o.step_id, o.fence, o.operation_id, x.unit, x.amount, p_at);
+    PERFORM note_budget(o.tenant_id, o.run_id, o.step_id, 'BudgetSpent', o.fence, jsonb_build_object('unit', x.unit, 'amount', x.amount, 'operation', o.operation_id));
+  END LOOP;
 END $$;
 
 -- purpose: start the step that was chosen with its input, and skip the other targets; without a choice all are skipped
@@ -3228,6 +3331,22 @@ BEGIN
   IF v_steps IS NOT NULL THEN RETURN QUERY SELECT * FROM give_back(p_worker, v_steps, v_fences, 'the answer to its lease was lost'); END IF;
 END $$;
 
+-- purpose: an operation was certainly not done: what was booked for it goes back to the budgets that it came from
+-- transition: none
+-- fenced by: the caller holds the operation, and moved it to a state that says so
+-- locks: the budgets by task and unit
+CREATE FUNCTION give_cost_back(o operation, p_fence bigint) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  x record;
+BEGIN
+  IF o.cost IS NULL THEN RETURN; END IF;
+  FOR x IN SELECT y.task_id, y.unit, sum(y.amount) AS amount FROM spending y WHERE y.operation_id = o.operation_id AND y.tenant_id = o.tenant_id GROUP BY y.task_id, y.unit HAVING sum(y.amount) > 0 ORDER BY y.task_id, y.unit LOOP
+    INSERT INTO spending (tenant_id, spending_id, task_id, run_id, step_id, fence, operation_id, unit, amount)
+    VALUES (o.tenant_id, uuidv7(), x.task_id, o.run_id, o.step_id, p_fence, o.operation_id, x.unit, -x.amount);
+    PERFORM note_budget(o.tenant_id, o.run_id, o.step_id, 'BudgetReturned', p_fence, jsonb_build_object('unit', x.unit, 'amount', x.amount, 'operation', o.operation_id));
+  END LOOP;
+END $$;
+
 -- purpose: nothing of a step is in doubt any more: it becomes ready, or is cancelled when its run winds down
 -- transition: step unknown|reconciling -> ready|cancelled
 -- fenced by: the proof that the caller presents, and that no doubt is left
@@ -3284,6 +3403,24 @@ $$;
 CREATE FUNCTION header_of(p_headers jsonb, p_name text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$
   SELECT h->>1 FROM jsonb_array_elements(p_headers) h WHERE h->>0 = p_name LIMIT 1
 $$;
+
+-- purpose: keep others from spending of a task's budget until this is committed
+-- transition: none
+-- fenced by: nothing
+-- locks: the rows of the budget by unit: after steps, operations and approvals, before runs
+CREATE FUNCTION hold_budget(p_tenant uuid, p_task uuid) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  PERFORM FROM budget b WHERE b.task_id = p_task AND b.tenant_id = p_tenant ORDER BY b.unit FOR NO KEY UPDATE;
+END $$;
+
+-- purpose: keep the budgets that an operation was charged to as they are until this is committed
+-- transition: none
+-- fenced by: the caller holds the operation
+-- locks: the rows of the budgets by task and unit: before runs
+CREATE FUNCTION hold_costs(o operation) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  PERFORM hold_budget(o.tenant_id, x.task_id) FROM (SELECT DISTINCT y.task_id FROM spending y WHERE y.operation_id = o.operation_id AND y.tenant_id = o.tenant_id ORDER BY y.task_id) x;
+END $$;
 
 -- purpose: keep a run from ending while what was just inserted into it is committed; refused when it has ended
 -- transition: none
@@ -3410,6 +3547,15 @@ END $$;
 -- locks: none
 CREATE FUNCTION is_alive(w worker) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT w.state = 'active' AND w.seen_at > clock() - 30 * interval '1 s'
+$$;
+
+-- purpose: whether all that an operation costs is booked, and not given back
+-- transition: none
+-- fenced by: nothing: whoever acts on the answer holds the operation
+-- locks: none
+CREATE FUNCTION is_charged(o operation) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT NOT EXISTS (SELECT FROM jsonb_each_text(o.cost) c
+    WHERE c.value::numeric <> coalesce((SELECT sum(x.amount) FROM spending x WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id AND x.unit = c.key), 0))
 $$;
 
 -- purpose: whether a version of an artifact is there, with this content, and is still the latest of its name
@@ -3848,6 +3994,14 @@ CREATE FUNCTION note_approval(a approval, p_kind text, p_actor text, p_body json
   VALUES (a.tenant_id, a.run_id, a.step_id, p_kind, a.version, a.updated_at, p_actor, jsonb_build_object('approval', a.approval_id) || coalesce(jsonb_strip_nulls(p_body), '{}'))
 $$;
 
+-- purpose: the event of a booking, or of one that was refused
+-- transition: none
+-- fenced by: the caller; a fence that is given is checked by the event table
+-- locks: none
+CREATE FUNCTION note_budget(p_tenant uuid, p_run uuid, p_step uuid, p_kind text, p_fence bigint, p_body jsonb) RETURNS void LANGUAGE sql SET search_path = stanchion, pg_temp AS $$
+  INSERT INTO event (tenant_id, run_id, step_id, kind, fence, body) VALUES (p_tenant, p_run, p_step, p_kind, p_fence, jsonb_strip_nulls(p_body))
+$$;
+
 -- purpose: an operation that undoes another is confirmed: the other is compensated, in the same transaction
 -- transition: operation confirmed -> compensated
 -- fenced by: the confirmation of what undoes it
@@ -4013,7 +4167,7 @@ END $$;
 -- purpose: the last look before a request leaves, and its record: committed first, sent then
 -- transition: operation prepared -> dispatched, or unknown; the approval that it needs granted -> spent, or expired
 -- fenced by: the step's own fence; the run must still want it
--- locks: the step, the operation, its approval, the artifact that this is about (shared), then the run (shared: a cancel comes before or after, never between)
+-- locks: the step, the operation, its approval, the artifact that this is about (shared), the budget of what costs something, then the run (shared: a cancel comes before or after, never between)
 CREATE FUNCTION op_dispatch(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid) RETURNS TABLE (outcome text, sends int, deadline timestamptz, why text) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -4021,6 +4175,8 @@ DECLARE
   s step;
   o operation;
   v_run text;
+  v_task uuid;
+  v_over jsonb;
   v_fault text;
   v_skew interval := '2 s';  -- how far the clock of the other side may be behind
 BEGIN
@@ -4037,6 +4193,10 @@ BEGIN
   -- the approval and the version that it is about stay as they are until this is committed
   PERFORM FROM approval a WHERE a.approval_id = o.approval_id AND a.tenant_id = o.tenant_id FOR NO KEY UPDATE;
   PERFORM FROM artifact f WHERE f.artifact_id = (SELECT v.artifact_id FROM approval a JOIN artifact_version v ON v.version_id = a.resource_id AND v.tenant_id = a.tenant_id WHERE a.approval_id = o.approval_id AND a.tenant_id = o.tenant_id) AND f.tenant_id = o.tenant_id FOR SHARE;
+  IF o.cost IS NOT NULL THEN
+    SELECT r.task_id INTO v_task FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
+    PERFORM hold_budget(o.tenant_id, v_task);
+  END IF;
   SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
   IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
     RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz, NULL;
@@ -4050,11 +4210,20 @@ BEGIN
     RETURN QUERY SELECT 'key_over', o.sends::int, NULL::timestamptz, NULL;
     RETURN;
   END IF;
+  IF o.cost IS NOT NULL THEN
+    v_over := over_budget(o, v_task);
+    IF v_over IS NOT NULL THEN
+      PERFORM note_budget(o.tenant_id, o.run_id, o.step_id, 'BudgetRefused', p_fence, v_over || jsonb_build_object('operation', o.operation_id));
+      RETURN QUERY SELECT 'over_budget', o.sends::int, NULL::timestamptz, budget_text(v_over->>'unit', (v_over->>'allowed')::numeric, (v_over->>'spent')::numeric, (v_over->>'asked')::numeric);
+      RETURN;
+    END IF;
+  END IF;
   v_fault := use_approval(o);
   IF v_fault IS NOT NULL THEN
     RETURN QUERY SELECT 'unapproved', o.sends::int, NULL::timestamptz, v_fault;
     RETURN;
   END IF;
+  IF o.cost IS NOT NULL THEN PERFORM charge(o, v_task, v_now); END IF;
   UPDATE operation x SET state = 'dispatched', version = x.version + 1, proof = s.fence, fence = s.fence, sends = x.sends + 1, dispatched_at = v_now, updated_at = v_now, error = NULL, settled_by = NULL,
     key_until = CASE WHEN x.sends = 0 THEN v_now + x.keeps_key_ms * interval '1 ms' ELSE x.key_until END, lands_until = v_now + x.lands_within_ms * interval '1 ms' + v_skew, unknown_since = NULL
   WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
@@ -4068,7 +4237,7 @@ END $$;
 -- fenced by: the step's own fence
 -- locks: the step, then the operation
 CREATE FUNCTION op_prepare(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_scope text, p_kind text, p_key text, p_payload jsonb, p_blob bytea, p_hash bytea,
-  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_undo_kind text, p_compensates uuid, p_needs_approval boolean, p_approval uuid)
+  p_request_key text, p_reach text, p_can_query boolean, p_keeps_key_ms bigint, p_lands_within_ms bigint, p_undo_kind text, p_compensates uuid, p_needs_approval boolean, p_approval uuid, p_cost jsonb)
 RETURNS TABLE (outcome text, operation_id uuid, request_key text, state text, receipt jsonb, error jsonb, hash bytea) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -4086,8 +4255,8 @@ BEGIN
   v_now := clock();
   SELECT r.task_id INTO v_task FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
   v_scope := CASE p_scope WHEN 'tenant' THEN s.tenant_id ELSE v_task END;
-  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, undo_kind, compensates, needs_approval, approval_id, created_at, updated_at)
-  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_undo_kind, p_compensates, p_needs_approval, p_approval, v_now, v_now)
+  INSERT INTO operation (tenant_id, operation_id, task_id, run_id, step_id, fence, scope_id, kind, key, state, payload, payload_blob, payload_hash, request_key, reach, can_query, keeps_key_ms, lands_within_ms, undo_kind, compensates, needs_approval, approval_id, cost, created_at, updated_at)
+  VALUES (s.tenant_id, p_operation, v_task, s.run_id, s.step_id, s.fence, v_scope, p_kind, p_key, 'prepared', p_payload, p_blob, p_hash, p_request_key, p_reach, p_can_query, p_keeps_key_ms, p_lands_within_ms, p_undo_kind, p_compensates, p_needs_approval, p_approval, p_cost, v_now, v_now)
   ON CONFLICT (scope_id, kind, key, tenant_id) DO NOTHING RETURNING * INTO o;
   IF FOUND THEN
     PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('kind', o.kind, 'key', o.key, 'hash', encode(o.payload_hash, 'hex'), 'compensates', o.compensates, 'approval', o.approval_id));
@@ -4099,14 +4268,15 @@ BEGIN
     RETURN QUERY SELECT 'conflict', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
     RETURN;
   END IF;
-  IF o.state IN ('prepared', 'not_done') AND (o.step_id, o.fence, o.approval_id) IS DISTINCT FROM (s.step_id, s.fence, p_approval) THEN
+  IF o.state IN ('prepared', 'not_done') AND (o.step_id, o.fence, o.approval_id, o.cost) IS DISTINCT FROM (s.step_id, s.fence, p_approval, p_cost) THEN
     -- whoever holds the step that asks for it now answers for it, unless another one does at this moment
     IF o.step_id <> s.step_id AND EXISTS (SELECT FROM step x WHERE x.step_id = o.step_id AND x.tenant_id = o.tenant_id AND x.fence = o.fence AND x.state IN ('leased', 'running')) THEN
       RETURN QUERY SELECT 'busy', o.operation_id, o.request_key, o.state, NULL::jsonb, NULL::jsonb, o.payload_hash;
       RETURN;
     END IF;
     UPDATE operation x SET run_id = s.run_id, step_id = s.step_id, fence = s.fence, updated_at = v_now,
-      approval_id = p_approval, state = 'prepared', version = x.version + (x.state = 'not_done')::int, proof = s.fence
+      -- what it was charged with while it may have been done is what it costs
+      approval_id = p_approval, cost = CASE WHEN x.cost IS NOT NULL AND is_charged(x) THEN x.cost ELSE p_cost END, state = 'prepared', version = x.version + (x.state = 'not_done')::int, proof = s.fence
     WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
     PERFORM note_operation(o, 'OperationPrepared', p_fence, NULL, jsonb_build_object('taken_over', true, 'approval', o.approval_id));
   END IF;
@@ -4117,7 +4287,7 @@ END $$;
 -- purpose: what the outside system said about an operation of unknown fate; only what is conclusive moves it
 -- transition: operation unknown -> confirmed|prepared|not_done
 -- fenced by: the step's own fence
--- locks: the step, the operation, then the run (shared)
+-- locks: the step, the operation, its task's budget, then the run (shared)
 CREATE FUNCTION op_probed(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_verdict text, p_receipt jsonb, p_provider_id text, p_detail jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -4131,6 +4301,7 @@ BEGIN
   SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
   IF o.state IS DISTINCT FROM 'unknown' THEN RETURN coalesce(o.state, 'gone'); END IF;
   v_now := clock();
+  IF o.cost IS NOT NULL THEN PERFORM hold_costs(o); END IF;
   v_wanted := (SELECT r.state IN ('created', 'running') OR s.kind = 'undo' FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE);
   -- not found proves nothing while the request may still land; the same key makes sending it again harmless
   v_state := CASE WHEN p_verdict = 'done' THEN 'confirmed'
@@ -4144,6 +4315,8 @@ BEGIN
   WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
   UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
   PERFORM note_operation(o, operation_event(v_state), p_fence, NULL, jsonb_build_object('verdict', p_verdict, 'probes', o.probes));
+  -- by then it can't land any more; sent again under a key that holds a second one back it may be done already, and stays paid
+  IF v_state IN ('prepared', 'not_done') AND o.lands_until < v_now THEN PERFORM give_cost_back(o, s.fence); END IF;
   PERFORM note_compensated(o);
   RETURN o.state;
 END $$;
@@ -4151,7 +4324,7 @@ END $$;
 -- purpose: what the holder learned of a request that it sent: a receipt, a refusal, that it never left, or nothing
 -- transition: operation dispatched -> confirmed|refused|prepared|unknown; with the last doubt gone its step may settle again
 -- fenced by: the step's own fence; a stale receipt changes nothing and is kept beside the operation
--- locks: the step, then the operation, then what it compensates
+-- locks: the step, then the operation, its task's budget, then what it compensates
 CREATE FUNCTION op_settle(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_state text, p_receipt jsonb, p_provider_id text, p_error jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -4173,6 +4346,10 @@ BEGIN
   WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
   IF p_state <> 'unknown' THEN UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id; END IF;
   PERFORM note_operation(o, operation_event(p_state), p_fence, NULL, jsonb_build_object('error', p_error));
+  -- it was not done; what was charged for an earlier request, which may have been, stays
+  IF o.cost IS NOT NULL AND (p_state = 'refused' OR p_state = 'prepared' AND EXISTS (SELECT FROM spending x WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id AND x.amount > 0 AND x.at = o.dispatched_at)) THEN
+    PERFORM give_cost_back(o, s.fence);
+  END IF;
   PERFORM note_compensated(o);
   RETURN o.state;
 END $$;
@@ -4283,6 +4460,16 @@ $$;
 -- locks: none
 CREATE FUNCTION outbox_lag() RETURNS TABLE (waiting bigint, oldest_seconds float8) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT 100000) x), coalesce(extract(epoch FROM clock() - (SELECT o.at FROM outbox o ORDER BY o.id LIMIT 1)), 0)
+$$;
+
+-- purpose: what of an operation's cost its task's budget does not cover, the first such unit; NULL when it may go out. What was charged before costs nothing anew, and what undoes is never held back
+-- transition: none
+-- fenced by: the caller holds the budget
+-- locks: none
+CREATE FUNCTION over_budget(o operation, p_task uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT jsonb_build_object('unit', b.unit, 'allowed', b.allowed, 'spent', b.spent, 'asked', trim_scale(c.value::numeric))
+  FROM jsonb_each_text(o.cost) c JOIN budget b ON b.task_id = p_task AND b.tenant_id = o.tenant_id AND b.unit = c.key
+  WHERE o.compensates IS NULL AND b.spent + c.value::numeric > b.allowed AND NOT is_charged(o) ORDER BY b.unit LIMIT 1
 $$;
 
 -- purpose: one of the things that a step waits for was skipped as a whole: it runs with what the others bring, and is skipped when all were
@@ -4914,7 +5101,9 @@ BEGIN
   WITH a AS (DELETE FROM approval x WHERE x.task_id = ANY (v_tasks) RETURNING x.approval_id) SELECT array_agg(a.approval_id) INTO v_approvals FROM a;
   DELETE FROM approval_vote x WHERE x.approval_id = ANY (v_approvals);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
+  DELETE FROM budget x WHERE x.task_id = ANY (v_tasks);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
+  DELETE FROM spending x WHERE x.task_id = ANY (v_tasks);
   RETURN cardinality(v_tasks);
 END $$;
 
@@ -5160,12 +5349,14 @@ END $$;
 -- purpose: a new run of a task that failed, was cancelled or rejected; it names the old run and takes over the results the plan says
 -- transition: task failed|cancelled|rejected -> accepted; births: run, steps (those taken over: settled), barriers
 -- fenced by: the task's state
--- locks: the task, then only new rows: nobody else knows the run yet; the audit chain last
-CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text) RETURNS uuid
+-- locks: the task, its budget, then only new rows: nobody else knows the run yet; the audit chain last
+CREATE FUNCTION retry_task(p_tenant uuid, p_task uuid, p_run uuid, p_open int, p_steps jsonb, p_barriers jsonb, p_kept jsonb, p_actor text, p_budget jsonb DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
   t task;
+  v_over text;
+  v_budget jsonb;
   a record;
 BEGIN
   SELECT * INTO t FROM task x WHERE x.task_id = p_task AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
@@ -5177,12 +5368,19 @@ BEGIN
   v_now := clock();
   INSERT INTO run (tenant_id, run_id, task_id, number, workflow, workflow_version, state, open, retry_of, created_at, updated_at) VALUES (p_tenant, p_run, p_task, t.runs + 1, t.workflow, t.workflow_version, 'created', p_open, t.run_id, v_now, v_now);
   UPDATE task x SET state = 'accepted', version = x.version + 1, run_id = p_run, runs = x.runs + 1, ended_at = NULL, reason = NULL, updated_at = v_now, deadline_at = NULL WHERE x.task_id = p_task;
+  IF p_budget IS NOT NULL THEN PERFORM set_budget(p_tenant, p_task, p_budget); END IF;
+  -- all runs of a task spend of one budget: the next one would only find it used up
+  SELECT budget_text(b.unit, b.allowed, b.spent) INTO v_over FROM budget b WHERE b.task_id = p_task AND b.tenant_id = p_tenant AND b.spent > b.allowed ORDER BY b.unit LIMIT 1;
+  IF FOUND THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-BUD-02 the task has spent more than its budget', DETAIL = v_over, HINT = 'retry it with a larger one';
+  END IF;
+  SELECT jsonb_object_agg(b.unit, b.allowed) INTO v_budget FROM budget b WHERE b.task_id = p_task AND b.tenant_id = p_tenant AND b.allowed IS NOT NULL;
   INSERT INTO event (tenant_id, run_id, kind, version, at, actor, body)
-  VALUES (p_tenant, p_run, 'TaskRetried', t.version + 1, v_now, p_actor, jsonb_build_object('task', p_task, 'run', t.runs + 1, 'retry_of', t.run_id, 'workflow', t.workflow, 'workflow_version', t.workflow_version, 'kept', p_kept));
+  VALUES (p_tenant, p_run, 'TaskRetried', t.version + 1, v_now, p_actor, jsonb_build_object('task', p_task, 'run', t.runs + 1, 'retry_of', t.run_id, 'workflow', t.workflow, 'workflow_version', t.workflow_version, 'kept', p_kept) || CASE WHEN v_budget IS NULL THEN '{}' ELSE jsonb_build_object('budget', v_budget) END);
   PERFORM insert_plan(p_steps, p_barriers);
   SELECT * INTO a FROM adopt_steps(p_steps);
   PERFORM spread(a.o_arrivals, a.o_done, a.o_after);
-  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.retry', p_task::text, jsonb_build_object('run', p_run));
+  INSERT INTO audit (tenant_id, actor, action, target, detail) VALUES (p_tenant, p_actor, 'task.retry', p_task::text, jsonb_strip_nulls(jsonb_build_object('run', p_run, 'budget', p_budget)));
   RETURN p_run;
 END $$;
 
@@ -5266,6 +5464,19 @@ BEGIN
     v_aside := v_aside || s.step_id;
   END LOOP;
   RETURN v_aside;
+END $$;
+
+-- purpose: the limits of a task's budget, for the units that are named
+-- transition: none
+-- fenced by: the task's run not having begun
+-- locks: the rows of the budget by unit
+CREATE FUNCTION set_budget(p_tenant uuid, p_task uuid, p_budget jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  INSERT INTO budget (tenant_id, task_id, unit, allowed) SELECT p_tenant, p_task, b.key, b.value::numeric FROM jsonb_each_text(p_budget) b ORDER BY b.key
+  ON CONFLICT (task_id, unit, tenant_id) DO UPDATE SET allowed = EXCLUDED.allowed;
+  IF (SELECT count(*) FROM budget b WHERE b.task_id = p_task AND b.tenant_id = p_tenant) > 10 THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-BUD-03 a budget has at most 10 units';
+  END IF;
 END $$;
 
 -- purpose: give a person a role and rights beside it; only one whose present role the caller outranks: done, missing, or beyond
@@ -5362,6 +5573,41 @@ CREATE FUNCTION speaker_fault(a approval, p_person uuid, p_vote text) RETURNS te
     WHEN NOT EXISTS (SELECT FROM person p WHERE p.person_id = p_person AND p.tenant_id = a.tenant_id AND p.disabled_at IS NULL AND p.role <> 'viewer') THEN 'answer' END
 $$;
 
+-- purpose: book what an attempt says it used, once for each report; a task that spent more than it may ends as at its deadline
+-- transition: run created|running -> cancelling, with outcome failed
+-- fenced by: the step's own fence
+-- locks: the step, the budget, then the run
+CREATE FUNCTION spend(p_worker uuid, p_step uuid, p_fence bigint, p_spending uuid, p_unit text, p_amount numeric) RETURNS TABLE (outcome text, allowed numeric, spent numeric) LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  v_task uuid;
+  s step;
+  b budget;
+BEGIN
+  SELECT * INTO s FROM holder_of(p_worker, p_step, p_fence, 'spend');
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT 'stale', NULL::numeric, NULL::numeric;
+    RETURN;
+  END IF;
+  SELECT r.task_id INTO v_task FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id;
+  PERFORM hold_budget(s.tenant_id, v_task);
+  -- the answer to an earlier call may have got lost: its booking stands
+  IF p_amount > 0 AND NOT EXISTS (SELECT FROM spending x WHERE x.spending_id = p_spending AND x.unit = p_unit AND x.tenant_id = s.tenant_id) THEN
+    IF NOT EXISTS (SELECT FROM budget x WHERE x.task_id = v_task AND x.unit = p_unit AND x.tenant_id = s.tenant_id)
+       AND (SELECT count(*) FROM budget x WHERE x.task_id = v_task AND x.tenant_id = s.tenant_id) >= 10 THEN
+      RETURN QUERY SELECT 'units', NULL::numeric, NULL::numeric;
+      RETURN;
+    END IF;
+    INSERT INTO spending (tenant_id, spending_id, task_id, run_id, step_id, fence, unit, amount) VALUES (s.tenant_id, p_spending, v_task, s.run_id, s.step_id, s.fence, p_unit, trim_scale(p_amount));
+    PERFORM note_budget(s.tenant_id, s.run_id, s.step_id, 'BudgetSpent', s.fence, jsonb_build_object('unit', p_unit, 'amount', trim_scale(p_amount)));
+  END IF;
+  SELECT x.* INTO b FROM budget x WHERE x.task_id = v_task AND x.unit = p_unit AND x.tenant_id = s.tenant_id;
+  IF b.spent > b.allowed THEN
+    PERFORM wind_down(s.run_id, 'failed', jsonb_build_object('code', 'E-BUD-02', 'what', format('the task spent more than its budget: %s', budget_text(b.unit, b.allowed, b.spent))), 'engine');
+  END IF;
+  RETURN QUERY SELECT CASE WHEN b.spent > b.allowed THEN 'over' ELSE 'spent' END, b.allowed, b.spent;
+END $$;
+
 -- purpose: let settled steps arrive and do what follows: offer what became ready, then conclude what concerns the runs
 -- transition: those of arrive and conclude
 -- fenced by: the caller
@@ -5453,7 +5699,7 @@ BEGIN
   ) SELECT array_agg(i.subject) INTO v_fresh FROM i;
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_tasks) AS x(ord int, tenant_id uuid, task_id uuid, run_id uuid, workflow text, workflow_version int, idempotency_key text, payload_digest text, input jsonb, input_blob text, priority int, tags text[],
-      goal text, constraints jsonb, deadline_at timestamptz, submitted_via text, submitted_by text, open int, message_id text, correlation_id text)
+      goal text, constraints jsonb, budget jsonb, deadline_at timestamptz, submitted_via text, submitted_by text, open int, message_id text, correlation_id text)
   ), t AS (
     INSERT INTO task (tenant_id, task_id, run_id, workflow, workflow_version, state, idempotency_key, payload_digest, input, input_blob, priority, tags, goal, constraints, deadline_at, submitted_via, submitted_by, created_at, updated_at)
     SELECT p.tenant_id, p.task_id, p.run_id, p.workflow, p.workflow_version, 'accepted', p.idempotency_key, decode(p.payload_digest, 'hex'), p.input, decode(p.input_blob, 'hex'), coalesce(p.priority, 0), coalesce(p.tags, '{}'),
@@ -5467,7 +5713,7 @@ BEGIN
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, 'TaskAccepted', 0, v_now, jsonb_build_object('task', p.task_id, 'run', 1, 'workflow', p.workflow, 'workflow_version', p.workflow_version, 'payload', p.payload_digest, 'priority', coalesce(p.priority, 0),
-      'via', p.submitted_via, 'by', p.submitted_by) FROM p JOIN t ON t.task_id = p.task_id
+      'via', p.submitted_via, 'by', p.submitted_by) || CASE WHEN p.budget IS NULL THEN '{}' ELSE jsonb_build_object('budget', p.budget) END FROM p JOIN t ON t.task_id = p.task_id
   ), d AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) SELECT t.tenant_id, 'task_deadline', t.deadline_at, t.run_id, t.task_id FROM t WHERE t.deadline_at IS NOT NULL
   ), o AS (
@@ -5486,6 +5732,9 @@ BEGIN
         (SELECT jsonb_agg(s) FROM jsonb_array_elements(p_steps) s WHERE (s->>'task_id')::uuid = ANY (v_new)) END,
       CASE WHEN p_barriers IS NULL OR cardinality(v_new) = jsonb_array_length(p_tasks) THEN p_barriers ELSE
         (SELECT jsonb_agg(b) FROM jsonb_array_elements(p_barriers) b WHERE (b->>'task_id')::uuid = ANY (v_new)) END);
+    IF p_tasks @? '$[*].budget' THEN
+      PERFORM set_budget(x.tenant_id, x.task_id, x.budget) FROM jsonb_to_recordset(p_tasks) AS x(tenant_id uuid, task_id uuid, budget jsonb) WHERE x.budget IS NOT NULL AND x.task_id = ANY (v_new);
+    END IF;
     PERFORM note_submissions(v_new);
   END IF;
   RETURN QUERY
@@ -5627,7 +5876,7 @@ $$;
 -- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
 -- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
 -- fenced by: the operation being unknown
--- locks: the step, the operation, then the run (shared); the audit chain last
+-- locks: the step, the operation, its task's budget, then the run (shared); the audit chain last
 CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -5641,12 +5890,14 @@ BEGIN
   SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF o.state <> 'unknown' THEN RETURN o.state; END IF;
   v_now := clock();
+  IF o.cost IS NOT NULL THEN PERFORM hold_costs(o); END IF;
   v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
   PERFORM add_probe(o, p_actor, CASE WHEN p_done THEN 'done' ELSE 'not_done' END, true, jsonb_build_object('reason', p_reason, 'proof', p_proof));
   UPDATE operation x SET state = v_state, version = x.version + 1, proof = -3, settled_by = p_actor, updated_at = v_now, receipt = CASE WHEN p_done THEN p_receipt END,
     confirmed_at = CASE WHEN p_done THEN v_now END, unknown_since = NULL
   WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
   PERFORM note_operation(o, operation_event(v_state), NULL, p_actor, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  IF NOT p_done THEN PERFORM give_cost_back(o, NULL); END IF;
   PERFORM note_compensated(o);
   IF s.state = 'unknown' AND s.doubts = 1 THEN
     s.doubts := 0;
@@ -6110,6 +6361,13 @@ BEGIN
     SELECT FROM stanchion.approval a WHERE a.approval_id = NEW.approval_id AND a.tenant_id = NEW.tenant_id AND a.state = 'spent' AND a.spent_by = NEW.operation_id AND stanchion.approval_fault(a, NEW) IS NULL) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation that needs an approval is dispatched under one that covers it';
   END IF;
+  -- what it costs is chosen before it goes out, and it goes out charged
+  IF NEW.cost IS DISTINCT FROM OLD.cost AND NEW.state <> 'prepared' THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'the cost of an operation changes only while it is prepared';
+  END IF;
+  IF NEW.state = 'dispatched' AND OLD.state <> 'dispatched' AND NEW.cost IS NOT NULL AND NOT stanchion.is_charged(NEW) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation that costs something is dispatched once it is charged';
+  END IF;
   IF NEW.state <> OLD.state THEN
     -- what moved it: its step's holder, the reaper, the canceller, a person or the engine
     IF NEW.proof > 0 AND EXISTS (
@@ -6233,6 +6491,8 @@ CREATE TRIGGER fenced AFTER INSERT ON stanchion.operation REFERENCING NEW TABLE 
 
 CREATE TRIGGER fenced AFTER INSERT ON stanchion.approval REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
 
+CREATE TRIGGER fenced AFTER INSERT ON stanchion.spending REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION stanchion.fenced_rows();
+
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.event FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('run');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.barrier_release FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('barrier');
@@ -6242,6 +6502,8 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.refused_write FO
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.operation_probe FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('operation');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.approval_vote FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('approval');
+
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.spending FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change('task');
 
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.refuse_change();
 
@@ -6257,6 +6519,8 @@ CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.operation_probe FOR 
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.approval_vote FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
+CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.spending FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
+
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.audit FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
 
 CREATE TRIGGER never_truncated BEFORE TRUNCATE ON stanchion.workflow FOR EACH STATEMENT EXECUTE FUNCTION stanchion.refuse_change();
@@ -6268,6 +6532,10 @@ CREATE TRIGGER artifact_guard BEFORE UPDATE ON stanchion.artifact FOR EACH ROW E
 CREATE TRIGGER artifact_kept BEFORE DELETE ON stanchion.artifact_version FOR EACH ROW EXECUTE FUNCTION stanchion.artifact_kept();
 
 CREATE TRIGGER approval_vote_guard BEFORE INSERT ON stanchion.approval_vote FOR EACH ROW EXECUTE FUNCTION stanchion.approval_vote_guard();
+
+CREATE TRIGGER spending_guard BEFORE INSERT ON stanchion.spending FOR EACH ROW EXECUTE FUNCTION stanchion.spending_guard();
+
+CREATE TRIGGER budget_guard BEFORE INSERT OR UPDATE ON stanchion.budget FOR EACH ROW EXECUTE FUNCTION stanchion.budget_guard();
 
 CREATE TRIGGER audit_chain BEFORE INSERT ON stanchion.audit FOR EACH ROW EXECUTE FUNCTION stanchion.audit_chain();
 
@@ -6347,6 +6615,13 @@ ALTER TABLE stanchion.blob FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.blob TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.blob FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.budget ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.budget FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.budget TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.budget FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.cluster ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.cluster FORCE ROW LEVEL SECURITY;
@@ -6495,6 +6770,13 @@ CREATE POLICY engine ON stanchion.signing_key TO stanchion_engine, stanchion_own
 
 CREATE POLICY tenant_only ON stanchion.signing_key FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.spending ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.spending FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.spending TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.spending FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.step ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.step FORCE ROW LEVEL SECURITY;
 
@@ -6580,6 +6862,8 @@ ALTER TABLE stanchion.barrier_slot OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.blob OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.budget OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.cluster OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.dead_letter OWNER TO stanchion_owner;
@@ -6621,6 +6905,8 @@ ALTER TABLE stanchion.set_aside OWNER TO stanchion_owner;
 ALTER TABLE stanchion.sign_in OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.signing_key OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.spending OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.step OWNER TO stanchion_owner;
 
@@ -6666,6 +6952,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.barrier_slot TO stanchion_engi
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.blob TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.budget TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.cluster TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.dead_letter TO stanchion_engine;
@@ -6708,6 +6996,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.sign_in TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.signing_key TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.spending TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.step TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.task TO stanchion_engine;
@@ -6736,17 +7026,21 @@ REVOKE UPDATE, DELETE ON stanchion.operation_probe FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.approval_vote FROM stanchion_engine;
 
+REVOKE DELETE ON stanchion.budget FROM stanchion_engine;
+
+REVOKE UPDATE, DELETE ON stanchion.spending FROM stanchion_engine;
+
 REVOKE UPDATE, DELETE ON stanchion.audit FROM stanchion_engine;
 
 REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
 
 DO $$
 DECLARE
@@ -7305,6 +7599,10 @@ GRANT EXECUTE ON FUNCTION stanchion.set_role TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.signing_key_of'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.signing_key_of TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.spend'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.spend TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.submit'::regproc::oid::regprocedure); END $$;
 

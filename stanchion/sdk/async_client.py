@@ -49,6 +49,7 @@ class AsyncClient:
         version: int | None = None,
         goal: str | None = None,
         constraints: Any = None,
+        budget: Mapping[str, float] | None = None,
         **named: Any,
     ) -> AsyncTaskHandle:
         """Submit a task; see `Client.submit`."""
@@ -64,6 +65,7 @@ class AsyncClient:
                 version=version,
                 goal=goal,
                 constraints=constraints,
+                budget=budget,
                 **named,
             )
         )
@@ -154,9 +156,11 @@ class AsyncClient:
         """Go on with a paused task."""
         return await self._run(partial(self.sync.resume, task_id, reason=reason))
 
-    async def retry(self, task_id: str, *, reason: str = "") -> Mapping[str, Any]:
-        """A new run of a task that has failed or was cancelled."""
-        return await self._run(partial(self.sync.retry, task_id, reason=reason))
+    async def retry(
+        self, task_id: str, *, reason: str = "", budget: Mapping[str, float] | None = None
+    ) -> Mapping[str, Any]:
+        """A new run of a task that has failed or was cancelled; see `Client.retry`."""
+        return await self._run(partial(self.sync.retry, task_id, reason=reason, budget=budget))
 
     async def why(self, any_id: str) -> Mapping[str, Any]:
         """Why something does not move."""

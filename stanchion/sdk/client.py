@@ -9,6 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from stanchion.contracts.amounts import amounts_of
 from stanchion.errors import StanchionError, Unavailable
 from stanchion.runtime.clock import Deadline, monotonic, pause
 from stanchion.sdk import faults
@@ -60,12 +61,14 @@ class Client:
         version: int | None = None,
         goal: str | None = None,
         constraints: Any = None,
+        budget: Mapping[str, float] | None = None,
         **named: Any,
     ) -> TaskHandle:
         """Submit a task: the input as named arguments, or as one mapping (`values`) where names collide.
 
         The same `key` with the same payload is the same task (`handle.duplicate`); with another payload it raises
         Unprocessable E-IDEM-01. Without `key` a random one is made, so that a retry inside never makes two tasks.
+        `budget` is what the task may spend, by unit: `{"usd": 5}`.
         """
         body = body_of(
             workflow,
@@ -78,6 +81,7 @@ class Client:
             version=version,
             goal=goal,
             constraints=constraints,
+            budget=budget,
         )
         return TaskHandle(self, Receipt.read(self.transport.call("POST", "/v1/tasks", body=body, repeatable=True)))
 
@@ -171,9 +175,13 @@ class Client:
         """Go on with a paused task."""
         return self.act(f"/v1/tasks/{task_id}/resume", {"reason": reason}, repeatable=True)
 
-    def retry(self, task_id: str, *, reason: str = "") -> Mapping[str, Any]:
-        """A new run of a task that has failed or was cancelled; results of its succeeded steps are taken over."""
-        return self.act(f"/v1/tasks/{task_id}/retry", {"reason": reason})
+    def retry(self, task_id: str, *, reason: str = "", budget: Mapping[str, float] | None = None) -> Mapping[str, Any]:
+        """A new run of a task that has failed or was cancelled; results of its succeeded steps are taken over.
+
+        `budget` is what the task may spend from now on by unit, what its earlier runs have spent included.
+        """
+        given = None if budget is None else amounts_of(budget, "budget")
+        return self.act(f"/v1/tasks/{task_id}/retry", {"reason": reason, "budget": given})
 
     def reopen(self, step_ids: Sequence[str], *, reason: str, step_input: Any = None) -> Mapping[str, Any]:
         """Give failed steps of a live run another try, with `step_input` in place of their input if it is not None.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from stanchion.authority.leases import Lease
 from stanchion.contracts import ids
+from stanchion.contracts.amounts import Number
 from stanchion.contracts.artifacts import DEFAULT_MEDIA_TYPE
 from stanchion.contracts.limits import NOTE_CHARACTERS
 from stanchion.contracts.texts import clean, number
@@ -112,7 +113,13 @@ class Context:
             raise LeaseLost(self.step, fence=self.fence, why=why)
 
     def op(
-        self, operation: Operation[P, R] | str, payload: P, *, key: str, approval: Decision | None = None
+        self,
+        operation: Operation[P, R] | str,
+        payload: P,
+        *,
+        key: str,
+        approval: Decision | None = None,
+        cost: Mapping[str, float] | None = None,
     ) -> Pending[R]:
         """Have an effect outside, once for each key, whatever dies: `await` it, or call `wait()` in plain functions.
 
@@ -124,8 +131,21 @@ class Context:
 
         With `approval`, the result of an approval step, it leaves only while that covers it: the database compares kind,
         key, payload, version and time each time before it is sent. Raises Rejected E-APR-08.
+
+        `cost` (else that of the operation's declaration) is taken of the task's budget before it is sent, once however
+        often it is. What is left does not cover it: Rejected E-BUD-01, nothing was sent. Unprocessable E-BUD-03 for what
+        is no cost.
         """
-        return Pending(lambda: self.gateway.perform(operation, payload, key, approval))
+        return Pending(lambda: self.gateway.perform(operation, payload, key, approval, cost), "op")
+
+    def spend(self, unit: str, amount: float) -> Pending[Number | None]:
+        """Report what this attempt has used, in a unit of the task's budget: `await` it, or call `wait()`.
+
+        Gives what is left of it, None where nothing limits it; an amount of 0 only asks. What was reported stays spent,
+        also when the attempt fails or is lost afterwards. Once a task has spent more than it may it ends, as at its
+        deadline, and this raises Rejected E-BUD-02. Unprocessable E-BUD-03 for what is no unit or no amount.
+        """
+        return Pending(lambda: self.gateway.spend(unit, amount), "spend")
 
     @property
     def gateway(self) -> Gateway:

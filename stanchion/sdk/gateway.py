@@ -16,8 +16,18 @@ from typing import Any, Final, Generic, TypeVar
 from stanchion.authority.leases import Lease
 from stanchion.authority.ledger import Dispatched, Doubted, Intent, Ledger, Prepared
 from stanchion.contracts import ids, limits
+from stanchion.contracts.amounts import BAD_AMOUNT, Number, amount_of, plain, unit_of
 from stanchion.contracts.texts import clean
-from stanchion.errors import Conflict, InDoubt, LeaseLost, NotFound, Rejected, StanchionError, Unavailable
+from stanchion.errors import (
+    Conflict,
+    InDoubt,
+    LeaseLost,
+    NotFound,
+    Rejected,
+    StanchionError,
+    Unavailable,
+    Unprocessable,
+)
 from stanchion.runtime import failpoints
 from stanchion.runtime.logging import get_logger
 from stanchion.workflow.approval import Decision
@@ -36,6 +46,8 @@ log = get_logger()
 SEND = failpoints.declare("op.send", "an operation is committed as dispatched, its request has not left")
 SENT = failpoints.declare("op.sent", "a request was answered, or not in time; nothing of it is recorded")
 
+MORE_BUDGET: Final = "retry the task with a larger budget: stanchion task retry --budget"
+
 SENDS: Final = 3
 """How often one attempt sends the same request, each time after a conclusive "not done"."""
 FIRST_PROBE_MS: Final = 1_000
@@ -45,17 +57,24 @@ LAST_PROBE_MS: Final = 300_000
 class Pending(Generic[R]):
     """An effect that was asked for: `await` it, or in plain functions call `wait()`; either gives the receipt."""
 
-    def __init__(self, perform: Callable[[], Awaitable[R]]) -> None:
+    def __init__(self, perform: Callable[[], Awaitable[R]], what: str) -> None:
         self._perform = perform
+        self._forgotten: str | None = what
 
     def __await__(self) -> Generator[Any, None, R]:
+        self._forgotten = None
         return self._perform().__await__()
+
+    def __del__(self) -> None:
+        # nothing else tells: money that was not reported is not missed by anybody
+        if self._forgotten is not None:
+            log.warning("pending.forgotten", what=self._forgotten, fix="await it, or call wait()")
 
     def wait(self) -> R:
         """Do it and wait for the receipt; for functions that are no coroutines."""
 
         async def perform() -> R:
-            return await self._perform()
+            return await self
 
         return asyncio.run(perform())
 
@@ -78,18 +97,45 @@ class Gateway:
         self.stop = stop
 
     async def perform(
-        self, operation: Operation[P, R] | str, value: P, key: str, approval: Decision | None = None
+        self,
+        operation: Operation[P, R] | str,
+        value: P,
+        key: str,
+        approval: Decision | None = None,
+        cost: Mapping[str, float] | None = None,
     ) -> R:
         """Do it, unless it was done: returns the receipt. Raises what `ctx.op` says."""
         declared = self._declared(operation)
         if approval is not None and not approval.approved:
             raise _unapproved(declared.kind, key, approval.outcome)
         covering = None if approval is None else ids.parse(approval.approval_id, ids.APPROVAL)
-        intent = Intent.of(declared, key, value, approval=covering)
+        intent = Intent.of(declared, key, value, approval=covering, cost=cost)
         prepared = await self._database(lambda: self.ledger.prepare(self.lease, intent))
         receipt = await self._answered(intent, prepared)
         found: R = declared.decode_receipt(receipt)
         return found
+
+    async def spend(self, unit: str, amount: float) -> Number | None:
+        """Book what the attempt used; returns what is left, None without a limit. Raises what `ctx.spend` says."""
+        name, used, booking = unit_of(unit, "unit"), amount_of(amount, "amount", computed=True), ids.new_id()
+        found = await self._database(lambda: self.ledger.spend(self.lease, booking, name, used))
+        match found.outcome:
+            case "stale":
+                raise self._lost("another attempt holds the step")
+            case "units":
+                raise Unprocessable(
+                    BAD_AMOUNT,
+                    f"the task counts {limits.BUDGET_UNITS} units already, and {name} is another",
+                    fix="count less kinds of things",
+                )
+            case "over":
+                raise Rejected(
+                    "E-BUD-02",
+                    "the task spent more than its budget, and ends",
+                    why=f"{found.allowed} {name} allowed, {found.spent} spent",
+                    fix=MORE_BUDGET,
+                )
+        return None if found.allowed is None else plain(found.allowed - (found.spent or 0))
 
     async def undo(self) -> Any:
         """Undo the effect that this step is for; returns the receipt as JSON."""
@@ -164,6 +210,13 @@ class Gateway:
                     raise self._lost("its run is being cancelled")
                 case "unapproved":
                     raise _unapproved(operation.kind, intent.key, dispatched.why or "none")
+                case "over_budget":
+                    raise Rejected(
+                        "E-BUD-01",
+                        f"the budget does not cover {operation.kind} {intent.key!r}",
+                        why=dispatched.why,
+                        fix=MORE_BUDGET,
+                    )
                 case "key_over":
                     break
             call = self._call_of(operation, prepared.request_key or "", operation_id, dispatched)

@@ -77,6 +77,7 @@ class KafkaClient:
         version: int | None = None,
         goal: str | None = None,
         constraints: Any = None,
+        budget: Mapping[str, float] | None = None,
         timeout: float | None = None,
         **named: Any,
     ) -> Receipt:
@@ -96,6 +97,7 @@ class KafkaClient:
             version=version,
             goal=goal,
             constraints=constraints,
+            budget=budget,
         )
         payload.check(body["input"])
         command = read(SubmitTask, body)

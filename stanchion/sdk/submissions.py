@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from stanchion.contracts.amounts import amounts_of
 from stanchion.errors import Unprocessable
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def body_of(
     version: int | None,
     goal: str | None,
     constraints: Any,
+    budget: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """The body of a submission. Without a `key` it gets a random one, so that sending it again is the same task.
 
@@ -53,6 +55,7 @@ def body_of(
         "deadline": _moment(deadline),
         "goal": goal,
         "constraints": constraints,
+        "budget": None if budget is None else amounts_of(budget, "budget"),
     }
     return {name: value for name, value in body.items() if value is not None}
 

@@ -101,6 +101,7 @@ LogEvent = Literal[
     # --- workers ---
     "operation.unknown",  # a request was sent, and nobody knows what became of it
     "operation.probed",  # the outside system was asked
+    "pending.forgotten",  # a step asked for an effect or reported what it used, and neither awaited it nor called wait()
     "worker.registered",  # workflows and queues that a worker serves
     "worker.offer_dropped",  # an offer for a version that is not registered here
     "worker.clock_skewed",  # this machine's clock is off

@@ -15,7 +15,7 @@ from stanchion.workflow.codec import StepCodec
 from stanchion.workflow.context import Ctx
 from stanchion.workflow.describer import describe
 from stanchion.workflow.durations import Duration
-from stanchion.workflow.faults import Site, calling_site, refusal
+from stanchion.workflow.faults import Site, amounts, calling_site, refusal
 from stanchion.workflow.freezer import Frozen, freeze
 from stanchion.workflow.graph import Graph
 from stanchion.workflow.joins import Join
@@ -61,10 +61,17 @@ class Workflow:
     E-VER-02 for a version that is no whole number from 1. `operations` are the effects outside that its steps ask for
     with `ctx.op`; whoever serves the workflow can be asked what became of them. `compensate` says of which runs what they
     did is undone, the newest first: of those that failed, that were cancelled, of both (`always`) or of none.
+    `budget` is what a task may spend by unit, where its submission says nothing else; raises Rejected E-BUD-03.
     """
 
     def __init__(
-        self, name: str, version: int = 1, *, operations: Iterable[AnyOperation] = (), compensate: Compensate = "never"
+        self,
+        name: str,
+        version: int = 1,
+        *,
+        operations: Iterable[AnyOperation] = (),
+        compensate: Compensate = "never",
+        budget: Mapping[str, float] | None = None,
     ) -> None:
         where = calling_site()
         if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -83,6 +90,7 @@ class Workflow:
         self._frozen: Frozen | None = None
         self.operations = MappingProxyType(_by_kind(name, operations, where))
         self.compensate = _compensated(name, compensate, where)
+        self.budget = {} if budget is None else amounts(budget, "budget", where)
 
     @property
     def steps(self) -> Mapping[str, AnyStep]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from stanchion.errors import Rejected, register_code
+from stanchion.contracts.amounts import Number, amounts_of
+from stanchion.errors import Rejected, Unprocessable, register_code
 
-__all__ = ["DEFINITION_CODES", "Site", "calling_site", "closest", "refusal"]
+__all__ = ["DEFINITION_CODES", "Site", "amounts", "calling_site", "closest", "refusal"]
 
 _HERE = __name__.rpartition(".")[0]
 
@@ -65,6 +66,14 @@ def refusal(code: str, what: str, where: Site | str | None, *, why: str | None =
     return Rejected(code, what, where=None if where is None else str(where), why=why, fix=fix)
 
 
+def amounts(value: object, option: str, where: Site) -> dict[str, Number]:
+    """Amounts by unit that a definition names; raises Rejected E-BUD-03."""
+    try:
+        return amounts_of(value, option)
+    except Unprocessable as error:
+        raise refusal(error.code, f"{option}=: {error.what}", where, why=error.where, fix=error.fix or "") from None
+
+
 # code | title | meaning | usual fix
 _TABLE = """
 E-WIRE-01 | argument does not fit the result | A step takes another type than its predecessor returns. | Make the two types the same.
@@ -104,6 +113,7 @@ E-STEP-32 | result does not fit | A step returned something else than its annota
 E-STEP-33 | outcome not allowed | A step returned an outcome that its decorator does not declare. | Declare it in next=, again= or spawns=.
 E-OP-02 | bad operation | The declaration of an operation has a value that is not allowed. | See the message.
 E-OP-03 | operation without a check | When its outcome is unknown, nobody can be asked. | Give it check=, or say why there is none.
+E-BUD-03 | no amount | A unit is a short name in small letters, an amount a finite number that is not negative, of at most 15 digits. | Like usd=0.4.
 E-VER-02 | bad version | The version of a workflow is a whole number from 1. | Use version=1 and count up.
 E-LOAD-01 | can't be imported | The module or file with the workflows could not be imported. | See `why`.
 E-LOAD-02 | no workflow there | The target names nothing that is a workflow. | Name module:attribute of a Workflow.

@@ -55,6 +55,7 @@ def freeze(workflow: Workflow) -> Frozen:
         nodes=tuple(_node(step, links, scopes, fillings[step.name]) for step in workflow.steps.values()),
         operations=tuple(_operation(one) for one in workflow.operations.values()),
         compensate=workflow.compensate,
+        budget=workflow.budget,
     )
     _check_rounds(graph, links)
     codecs = {

@@ -131,6 +131,7 @@ class Graph(_Frozen):
     nodes: tuple[Node, ...]
     operations: tuple[OperationSpec, ...] = ()
     compensate: tuple[Literal["failed", "cancelled"], ...] = ()
+    budget: dict[str, int | float] = Field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Node]:  # type: ignore[override]  # a graph is read as its nodes, not as its fields
         return iter(self.nodes)
@@ -175,7 +176,7 @@ class Graph(_Frozen):
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; `from_json` gives an equal graph back."""
         plain = self.model_dump(mode="json")
-        for name in ("operations", "compensate"):
+        for name in ("operations", "compensate", "budget"):
             if not plain[name]:
                 del plain[name]  # so that what was registered before there were any is still the same graph
         for node in plain["nodes"]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, Literal, TypeVar, get_type_hints
@@ -23,7 +23,7 @@ from stanchion.contracts import limits
 from stanchion.errors import Rejected
 from stanchion.workflow.carrier import Carrier, Unfit, carrier
 from stanchion.workflow.durations import Duration, seconds
-from stanchion.workflow.faults import Site, calling_site, refusal
+from stanchion.workflow.faults import Site, amounts, calling_site, refusal
 from stanchion.workflow.payload_types import Unsendable, prove_sendable
 
 __all__ = ["AnyOperation", "Call", "Effect", "NotSent", "Operation", "Reach", "Refused"]
@@ -87,7 +87,8 @@ class Operation(Generic[P, R]):
     Without either, "not found" proves nothing, and a person has to decide. `unsafe_no_check` says why there is no
     `check`: then a person decides each time. `reach` tells how far it can be taken back; with `undo` it is
     compensatable unless it says otherwise. With `needs_approval` it goes out only under an approval that covers it:
-    `ctx.op(..., approval=decision)`. Raises Rejected E-OP-02 or E-OP-03 where it stands.
+    `ctx.op(..., approval=decision)`. `cost` is what each of it takes of its task's budget, by unit. Raises Rejected E-OP-02,
+    E-OP-03 or E-BUD-03 where it stands.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Operation(Generic[P, R]):
         scope: Literal["task", "tenant"] = "task",
         unsafe_no_check: str | None = None,
         needs_approval: bool = False,
+        cost: Mapping[str, float] | None = None,
     ) -> None:
         where = calling_site()
         if not isinstance(kind, str) or not _KIND.fullmatch(kind) or len(kind) > limits.NAME_CHARACTERS:
@@ -135,6 +137,7 @@ class Operation(Generic[P, R]):
         self.needs_approval: bool = needs_approval
         if undo is not None and undo.needs_approval:
             raise _bad(f"undo= of {kind} needs an approval", where, fix="what undoes goes out by itself: ask before")
+        self.cost = None if cost is None else amounts(cost, "cost", where)
         self.scope = scope
         if scope not in ("task", "tenant"):
             raise _bad(f"scope={scope!r} of {kind} is no scope of keys", where, fix='"task" or "tenant"')

@@ -98,12 +98,12 @@ async def whisper(call: Call, number: int) -> int:
     return number
 
 
-STAMP = Operation("outside.stamp", do=stamp, check=find_stamp, keeps_key="1d")
+STAMP = Operation("outside.stamp", do=stamp, check=find_stamp, keeps_key="1d", cost={"stamps": 1})
 SHOUT = Operation("outside.shout", do=shout, check=find_shout, lands_within="500ms")
 WHISPER = Operation("outside.whisper", do=whisper, unsafe_no_check="it is whispered", keeps_key="1d")
 PRAISE = Operation("outside.praise", do=stamp, check=find_stamp, keeps_key="1d", needs_approval=True)
 
-effects = Workflow("fault_effects", operations=[STAMP, SHOUT])
+effects = Workflow("fault_effects", operations=[STAMP, SHOUT], budget={"stamps": PAGES})  # each is paid for once
 
 
 @effects.step(retries=RETRIES)
@@ -117,6 +117,7 @@ async def list_pages(ctx: Ctx) -> list[int]:
 async def page(ctx: Ctx, number: int) -> int:
     """Two effects."""
     note(ctx)
+    await ctx.spend("pages", 1)
     first = await ctx.op(STAMP, number, key=f"stamp {number}")
     second = await ctx.op(SHOUT, number, key=f"shout {number}")
     return first + second

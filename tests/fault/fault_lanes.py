@@ -235,7 +235,7 @@ class Lane:
             (self.world.history / f"{ids.public(ids.STEP, step['step_id'])}.go").touch()
 
 
-EFFECTS: Final = ("op", "op_prepare", "op_dispatch", "op_settle", "op_probe", "op_doubt")
+EFFECTS: Final = ("op", "op_prepare", "op_dispatch", "op_settle", "op_probe", "op_doubt", "spend")
 """What a worker writes and does for an effect outside."""
 
 

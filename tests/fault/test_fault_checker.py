@@ -372,6 +372,18 @@ DAMAGE = {
         "UPDATE stanchion.event SET body = body || jsonb_build_object('approval', gen_random_uuid())"
         " WHERE kind = 'OperationPrepared'",
     ),
+    "a sum that nobody booked": (
+        "budgets_by_their_events",
+        "INSERT INTO stanchion.budget (tenant_id, task_id, unit, spent)"
+        " SELECT tenant_id, task_id, 'usd', 7 FROM stanchion.task",
+    ),
+    "an effect beyond the budget": (
+        "budgets_by_their_events",
+        "INSERT INTO stanchion.event (tenant_id, run_id, kind, body) SELECT tenant_id, run_id, 'TaskRetried',"
+        ' \'{"budget": {"usd": 1}}\' FROM stanchion.task;'
+        " INSERT INTO stanchion.event (tenant_id, run_id, kind, body) SELECT o.tenant_id, o.run_id, 'BudgetSpent',"
+        " jsonb_build_object('unit', 'usd', 'amount', 2, 'operation', o.operation_id) FROM stanchion.operation o",
+    ),
     "a doubt that a step forgot": (
         "doubts_are_known",
         "UPDATE stanchion.operation SET state = 'unknown', confirmed_at = NULL",

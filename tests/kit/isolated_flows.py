@@ -144,3 +144,18 @@ def visit(ctx: Ctx, item: str) -> str:
 def gather(ctx: Ctx, pages: Results[str]) -> list[str]:
     """Reads pages from the database by itself."""
     return list(pages)
+
+
+thrifty = Workflow("thrifty")
+
+
+@thrifty.step(isolation="process", retries=0)
+def isolated_spender(ctx: Ctx) -> float | None:
+    """Reports from a process of its own."""
+    return ctx.spend("tokens", 5).wait()
+
+
+@thrifty.step(after=isolated_spender, retries=0)
+def plain_spender(ctx: Ctx, left: float | None) -> float | None:
+    """Reports from a thread."""
+    return ctx.spend("tokens", 7).wait()

@@ -11,7 +11,7 @@ from stanchion.authority.rows import Row
 from stanchion.contracts import ids
 
 from ..access import Caller, needs
-from ..bodies import ReasonBody, body_schema
+from ..bodies import ReasonBody, RetryBody, body_schema
 from ..deps import Deps, Has
 from ..params import Body, StrictRoute, message
 from ..views import Retried, TaskState
@@ -33,11 +33,19 @@ def resume_task(deps: Has, caller: Caller, task_id: str, body: Body) -> Row:
     return _paused(deps, caller, ids.parse(task_id, ids.TASK), body, paused=False)
 
 
-@router.post("/v1/tasks/{task_id}/retry", status_code=201, response_model=Retried, **OPERATE)
+@router.post(
+    "/v1/tasks/{task_id}/retry",
+    status_code=201,
+    response_model=Retried,
+    **body_schema(needs("task.operate"), RetryBody, required=False),
+)
 def retry_task(deps: Has, caller: Caller, task_id: str, body: Body) -> Row:
-    """A new run of a task that failed or was cancelled; what succeeded, and still fits, is taken over."""
+    """A new run of a task that failed or was cancelled; what succeeded, and still fits, is taken over.
+
+    It spends of the task's budget, as all runs do; 409 E-BUD-02 when that is overspent and no larger one is given."""
     parsed = ids.parse(task_id, ids.TASK)
-    run_id, kept = deps.handlers.retry(caller, parsed, message(ReasonBody, body).reason)
+    asked = message(RetryBody, body)
+    run_id, kept = deps.handlers.retry(caller, parsed, asked.reason, asked.budget)
     return {"task_id": parsed, "run_id": run_id, "state": "accepted", "kept": kept}
 
 

@@ -26,6 +26,8 @@ BEGIN
       IF NOT EXISTS (SELECT FROM run r WHERE r.run_id = OLD.run_id) THEN RETURN OLD; END IF;
     ELSIF TG_ARGV[0] = 'operation' THEN
       IF NOT EXISTS (SELECT FROM operation o WHERE o.operation_id = OLD.operation_id) THEN RETURN OLD; END IF;
+    ELSIF TG_ARGV[0] = 'task' THEN
+      IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = OLD.task_id) THEN RETURN OLD; END IF;
     ELSIF TG_ARGV[0] = 'approval' THEN
       IF NOT EXISTS (SELECT FROM approval a WHERE a.approval_id = OLD.approval_id) THEN RETURN OLD; END IF;
     ELSIF NOT EXISTS (SELECT FROM barrier b WHERE b.barrier_id = OLD.barrier_id) THEN
@@ -78,6 +80,49 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = format('a vote of somebody who has none: %s', v_fault);
   END IF;
   NEW.subject := (SELECT 'person:' || p.name FROM person p WHERE p.person_id = NEW.person_id AND p.tenant_id = NEW.tenant_id);
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION budget_guard() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  IF TG_OP = 'UPDATE' AND (NEW.tenant_id, NEW.task_id, NEW.unit) IS DISTINCT FROM (OLD.tenant_id, OLD.task_id, OLD.unit) THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'a budget stays that of its task';
+  END IF;
+  -- the sum is that of the bookings: only their own trigger changes it
+  IF NEW.spent IS DISTINCT FROM (CASE TG_OP WHEN 'UPDATE' THEN OLD.spent ELSE 0 END) AND pg_trigger_depth() < 2 THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'what is spent follows from what was booked';
+  END IF;
+  -- nobody raises a limit while something is being spent under it
+  IF NEW.allowed IS DISTINCT FROM (CASE TG_OP WHEN 'UPDATE' THEN OLD.allowed END)
+     AND NOT EXISTS (SELECT FROM task t JOIN run r ON r.run_id = t.run_id AND r.tenant_id = t.tenant_id WHERE t.task_id = NEW.task_id AND t.tenant_id = NEW.tenant_id AND r.state = 'created') THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST004', MESSAGE = 'a limit is set before a run begins';
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE FUNCTION spending_guard() RETURNS trigger LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  o operation;
+  b budget;
+BEGIN
+  IF NEW.operation_id IS NOT NULL THEN
+    SELECT x.* INTO o FROM operation x WHERE x.operation_id = NEW.operation_id AND x.tenant_id = NEW.tenant_id;
+    IF NEW.amount > 0 AND (o.state IS DISTINCT FROM 'prepared' OR NOT EXISTS (SELECT FROM run r WHERE r.run_id = o.run_id AND r.run_id = NEW.run_id AND r.task_id = NEW.task_id AND r.tenant_id = o.tenant_id)) THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation is charged to the task that sends it, before it is sent';
+    END IF;
+    IF NEW.amount < 0 AND (o.state IS NULL OR o.state NOT IN ('prepared', 'not_done', 'refused')
+       OR NEW.amount + coalesce((SELECT sum(x.amount) FROM spending x WHERE x.operation_id = NEW.operation_id AND x.tenant_id = NEW.tenant_id AND x.task_id = NEW.task_id AND x.unit = NEW.unit), 0) < 0) THEN
+      RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'what was charged is given back once, for what was not done';
+    END IF;
+  END IF;
+  UPDATE budget x SET spent = x.spent + NEW.amount WHERE x.task_id = NEW.task_id AND x.unit = NEW.unit AND x.tenant_id = NEW.tenant_id RETURNING * INTO b;
+  IF NOT FOUND THEN
+    INSERT INTO budget (tenant_id, task_id, unit, spent) VALUES (NEW.tenant_id, NEW.task_id, NEW.unit, NEW.amount) RETURNING * INTO b;
+  END IF;
+  -- what a step reports was spent already and is booked all the same; an operation can still be held back, and what undoes one is not
+  IF NEW.operation_id IS NOT NULL AND NEW.amount > 0 AND o.compensates IS NULL AND b.spent > b.allowed THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST005', MESSAGE = 'an operation is charged within the budget of its task';
+  END IF;
   RETURN NEW;
 END $$;
 

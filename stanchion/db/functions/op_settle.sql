@@ -1,7 +1,7 @@
 -- purpose: what the holder learned of a request that it sent: a receipt, a refusal, that it never left, or nothing
 -- transition: operation dispatched -> confirmed|refused|prepared|unknown; with the last doubt gone its step may settle again
 -- fenced by: the step's own fence; a stale receipt changes nothing and is kept beside the operation
--- locks: the step, then the operation, then what it compensates
+-- locks: the step, then the operation, its task's budget, then what it compensates
 CREATE FUNCTION op_settle(p_worker uuid, p_step uuid, p_fence bigint, p_operation uuid, p_state text, p_receipt jsonb, p_provider_id text, p_error jsonb) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -23,6 +23,10 @@ BEGIN
   WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
   IF p_state <> 'unknown' THEN UPDATE step x SET doubts = x.doubts - 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id; END IF;
   PERFORM note_operation(o, operation_event(p_state), p_fence, NULL, jsonb_build_object('error', p_error));
+  -- it was not done; what was charged for an earlier request, which may have been, stays
+  IF o.cost IS NOT NULL AND (p_state = 'refused' OR p_state = 'prepared' AND EXISTS (SELECT FROM spending x WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id AND x.amount > 0 AND x.at = o.dispatched_at)) THEN
+    PERFORM give_cost_back(o, s.fence);
+  END IF;
   PERFORM note_compensated(o);
   RETURN o.state;
 END $$;

@@ -18,7 +18,7 @@ BEGIN
   ) SELECT array_agg(i.subject) INTO v_fresh FROM i;
   WITH p AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(p_tasks) AS x(ord int, tenant_id uuid, task_id uuid, run_id uuid, workflow text, workflow_version int, idempotency_key text, payload_digest text, input jsonb, input_blob text, priority int, tags text[],
-      goal text, constraints jsonb, deadline_at timestamptz, submitted_via text, submitted_by text, open int, message_id text, correlation_id text)
+      goal text, constraints jsonb, budget jsonb, deadline_at timestamptz, submitted_via text, submitted_by text, open int, message_id text, correlation_id text)
   ), t AS (
     INSERT INTO task (tenant_id, task_id, run_id, workflow, workflow_version, state, idempotency_key, payload_digest, input, input_blob, priority, tags, goal, constraints, deadline_at, submitted_via, submitted_by, created_at, updated_at)
     SELECT p.tenant_id, p.task_id, p.run_id, p.workflow, p.workflow_version, 'accepted', p.idempotency_key, decode(p.payload_digest, 'hex'), p.input, decode(p.input_blob, 'hex'), coalesce(p.priority, 0), coalesce(p.tags, '{}'),
@@ -32,7 +32,7 @@ BEGIN
   ), e AS (
     INSERT INTO event (tenant_id, run_id, kind, version, at, body)
     SELECT p.tenant_id, p.run_id, 'TaskAccepted', 0, v_now, jsonb_build_object('task', p.task_id, 'run', 1, 'workflow', p.workflow, 'workflow_version', p.workflow_version, 'payload', p.payload_digest, 'priority', coalesce(p.priority, 0),
-      'via', p.submitted_via, 'by', p.submitted_by) FROM p JOIN t ON t.task_id = p.task_id
+      'via', p.submitted_via, 'by', p.submitted_by) || CASE WHEN p.budget IS NULL THEN '{}' ELSE jsonb_build_object('budget', p.budget) END FROM p JOIN t ON t.task_id = p.task_id
   ), d AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id) SELECT t.tenant_id, 'task_deadline', t.deadline_at, t.run_id, t.task_id FROM t WHERE t.deadline_at IS NOT NULL
   ), o AS (
@@ -51,6 +51,9 @@ BEGIN
         (SELECT jsonb_agg(s) FROM jsonb_array_elements(p_steps) s WHERE (s->>'task_id')::uuid = ANY (v_new)) END,
       CASE WHEN p_barriers IS NULL OR cardinality(v_new) = jsonb_array_length(p_tasks) THEN p_barriers ELSE
         (SELECT jsonb_agg(b) FROM jsonb_array_elements(p_barriers) b WHERE (b->>'task_id')::uuid = ANY (v_new)) END);
+    IF p_tasks @? '$[*].budget' THEN
+      PERFORM set_budget(x.tenant_id, x.task_id, x.budget) FROM jsonb_to_recordset(p_tasks) AS x(tenant_id uuid, task_id uuid, budget jsonb) WHERE x.budget IS NOT NULL AND x.task_id = ANY (v_new);
+    END IF;
     PERFORM note_submissions(v_new);
   END IF;
   RETURN QUERY

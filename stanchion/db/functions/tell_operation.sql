@@ -1,7 +1,7 @@
 -- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
 -- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
 -- fenced by: the operation being unknown
--- locks: the step, the operation, then the run (shared); the audit chain last
+-- locks: the step, the operation, its task's budget, then the run (shared); the audit chain last
 CREATE FUNCTION tell_operation(p_tenant uuid, p_operation uuid, p_done boolean, p_reason text, p_proof text, p_receipt jsonb, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz;
@@ -15,12 +15,14 @@ BEGIN
   SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   IF o.state <> 'unknown' THEN RETURN o.state; END IF;
   v_now := clock();
+  IF o.cost IS NOT NULL THEN PERFORM hold_costs(o); END IF;
   v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
   PERFORM add_probe(o, p_actor, CASE WHEN p_done THEN 'done' ELSE 'not_done' END, true, jsonb_build_object('reason', p_reason, 'proof', p_proof));
   UPDATE operation x SET state = v_state, version = x.version + 1, proof = -3, settled_by = p_actor, updated_at = v_now, receipt = CASE WHEN p_done THEN p_receipt END,
     confirmed_at = CASE WHEN p_done THEN v_now END, unknown_since = NULL
   WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
   PERFORM note_operation(o, operation_event(v_state), NULL, p_actor, jsonb_build_object('reason', p_reason, 'proof', p_proof));
+  IF NOT p_done THEN PERFORM give_cost_back(o, NULL); END IF;
   PERFORM note_compensated(o);
   IF s.state = 'unknown' AND s.doubts = 1 THEN
     s.doubts := 0;

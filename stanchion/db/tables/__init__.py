@@ -15,6 +15,7 @@ from stanchion.state.render import check_states
 
 from .approvals import approval, approval_vote
 from .artifacts import artifact, artifact_version, object_removal
+from .budgets import budget, spending
 from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
@@ -38,6 +39,7 @@ __all__ = [
     "barrier_release",
     "barrier_slot",
     "blob",
+    "budget",
     "cluster",
     "dead_letter",
     "event",
@@ -60,6 +62,7 @@ __all__ = [
     "set_aside",
     "sign_in",
     "signing_key",
+    "spending",
     "step",
     "task",
     "team_member",

@@ -47,6 +47,7 @@ operation = Table(
     Column("compensates", Uuid),
     Column("needs_approval", Boolean, nullable=False, server_default="false"),
     Column("approval_id", Uuid),
+    Column("cost", JSONB),  # by unit; NULL: it costs nothing
     Column("sends", SmallInteger, nullable=False, server_default="0"),
     Column("probes", SmallInteger, nullable=False, server_default="0"),
     Column("receipt", JSONB),

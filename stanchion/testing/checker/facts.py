@@ -37,10 +37,11 @@ _TABLES: Final[dict[str, LiteralString]] = {
         WHERE run_id = ANY (%(runs)s) ORDER BY event_id""",
     "artifacts": """SELECT version_id, artifact_id, state, number, encode(sha256, 'hex') AS sha256
         FROM stanchion.artifact_version WHERE task_id = ANY (%(tasks)s)""",
-    "operations": """SELECT operation_id, run_id, step_id, kind, key, state, version, sends FROM stanchion.operation
+    "operations": """SELECT operation_id, run_id, step_id, kind, key, state, version, sends, compensates FROM stanchion.operation
         WHERE task_id = ANY (%(tasks)s)""",
     "approvals": """SELECT approval_id, node, state, version, needs, encode(payload_hash, 'hex') AS hash
         FROM stanchion.approval WHERE task_id = ANY (%(tasks)s)""",
+    "budgets": "SELECT task_id, unit, spent FROM stanchion.budget WHERE task_id = ANY (%(tasks)s)",
     "ready": """SELECT y.step_id, y.node FROM stanchion.ready y
         JOIN stanchion.step s ON s.step_id = y.step_id WHERE s.run_id = ANY (%(runs)s)""",
     "timers": "SELECT kind, target_id FROM stanchion.timer WHERE run_id = ANY (%(runs)s)",
@@ -69,6 +70,7 @@ class Facts:
     artifacts: list[Row]
     operations: list[Row]
     approvals: list[Row]
+    budgets: list[Row]
     ready: list[Row]
     timers: list[Row]
     outbox: list[Row]
@@ -95,7 +97,7 @@ class Facts:
         self.attempts_of = _grouped(self.attempts, lambda a: a["step_id"])
         self.artifact_events = [e for e in self.events if e["kind"].startswith("Artifact")]
         of_operations = [e for e in self.events if e["kind"].startswith("Operation")]
-        others = ("Artifact", "Operation", "Approval")
+        others = ("Artifact", "Operation", "Approval", "Budget")
         of_steps = [e for e in self.events if e["step_id"] and not e["kind"].startswith(others)]
         of_approvals = [e for e in self.events if e["kind"].startswith("Approval")]
         self.approval_events = _grouped(of_approvals, lambda e: UUID(e["body"]["approval"]))

@@ -10,7 +10,7 @@ import psycopg
 
 from stanchion.testing.history import Execution
 
-from . import approvals, artifacts, effects, ends, joins, leases, lives
+from . import approvals, artifacts, budgets, effects, ends, joins, leases, lives
 from .facts import read
 from .verdicts import Check, Finding
 
@@ -38,6 +38,7 @@ CHECKS: Final[dict[str, Check]] = {
         effects.operations_by_their_events,
         approvals.approvals_by_their_events,
         approvals.what_left_was_approved,
+        budgets.budgets_by_their_events,
         effects.doubts_are_known,
         effects.nothing_in_doubt_at_the_end,
         ends.ready_means_ready,

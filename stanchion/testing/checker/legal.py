@@ -100,6 +100,8 @@ APPROVAL_MOVES: Final[Moves] = {
 }
 APPROVAL_REMARKS: Final = frozenset({"ApprovalVoted", "ApprovalRefused"})
 
+BUDGET_REMARKS: Final = frozenset({"BudgetSpent", "BudgetReturned", "BudgetRefused"})
+
 RUN_MOVES: Final[Moves] = {
     "RunStarted": (_from("created"), "running"),
     "RunCancelling": (_from("created", "running"), "cancelling"),

@@ -64,6 +64,7 @@ def every_event_is_known(facts: Facts) -> Iterator[Said]:
         legal.APPROVAL_BIRTH,
         *legal.APPROVAL_MOVES,
         *legal.APPROVAL_REMARKS,
+        *legal.BUDGET_REMARKS,
     }
     for event in facts.events:
         if event["kind"] not in known:

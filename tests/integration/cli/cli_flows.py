@@ -82,6 +82,14 @@ def fail(ctx: Ctx, mended: str) -> str:
     return "good"
 
 
+thrifty = Workflow("thrifty")
+
+
+@thrifty.step(retries=0)
+def use(ctx: Ctx, tokens: int) -> float | None:
+    return ctx.spend("tokens", tokens).wait()
+
+
 approving = Workflow("approving")
 
 

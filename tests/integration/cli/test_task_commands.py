@@ -53,6 +53,33 @@ def test_over_kafka_a_task_runs_to_its_end(shell: Shell) -> None:
     assert (answer.code, answer.document["via"], answer.document["state"]) == (0, "kafka", "completed")
 
 
+def test_a_budget_by_either_door(shell: Shell) -> None:
+    """Given with the task, shown with what was spent, and enlarged by a retry."""
+    budget = ("--budget", "tokens=1000", "--budget", "usd=0.50")
+    for door in ("http", "kafka"):
+        answer = shell("task", "submit", "thrifty", "tokens:=400", *budget, "--via", door, "--wait")
+        assert answer.code == 0, answer.err
+        shown = shell("task", "show", "@last").out
+        assert "budget: 400 of 1,000 tokens spent\n" in shown
+        assert "budget: 0 of 0.5 usd spent" in shown
+    over = shell("task", "submit", "thrifty", "tokens:=1400", *budget, "--wait")
+    assert (over.code, "E-BUD-02" in over.out) == (10, True)
+    assert "budget: 1,400 of 1,000 tokens spent, overspent" in shell("task", "show", "@last").out
+    assert "--budget UNIT=NUMBER" in shell("why", "@last").out
+    refused = shell("task", "retry", "@last")
+    assert (refused.code, "E-BUD-02" in refused.err) == (5, True)
+    assert shell("task", "retry", "@last", "--budget", "tokens=5000").code == 0
+    assert shell("task", "wait", "@last", "--timeout", "60").code == 0
+    assert "budget: 2,800 of 5,000 tokens spent" in shell("task", "show", "@last").out
+
+
+def test_what_is_no_budget_is_bad_usage(shell: Shell) -> None:
+    """Told before anything is sent."""
+    for odd in ("tokens", "tokens=", "tokens=-1", "Tokens=1", "tokens=many", "tokens=0"):
+        answer = shell("task", "submit", "thrifty", "tokens:=1", "--budget", odd)
+        assert (answer.code, "error[E-BUD-03]" in answer.err, answer.out) == (2, True, ""), odd
+
+
 def test_what_can_not_be_submitted_is_bad_usage(shell: Shell) -> None:
     """An unknown workflow and a wrong input, by either door: code, fix, exit code 2."""
     for words in (["nothing", "n:=1"], ["squares", "m:=1"]):

@@ -75,7 +75,15 @@ def test_every_topic_is_listed() -> None:
 
 def test_the_published_events_are_those_of_the_decision() -> None:
     """Decision 0006: Kafka carries what becomes of tasks, approvals and joins; the log has the rest."""
-    wanted = {"TaskAccepted", "TaskCompleted", "TaskFailed", "TaskCancelled", "TaskRejected", "BarrierReleased", "BarrierFailed"}
+    wanted = {
+        "TaskAccepted",
+        "TaskCompleted",
+        "TaskFailed",
+        "TaskCancelled",
+        "TaskRejected",
+        "BarrierReleased",
+        "BarrierFailed",
+    }
     wanted |= {"ApprovalRequested", "ApprovalDecided"}
     assert message_page.published() == wanted
 

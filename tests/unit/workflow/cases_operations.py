@@ -43,6 +43,9 @@ refused("E-OP-02", "scope='world' of press.publish", scope="world")
 refused("E-OP-02", "reach='far' of press.publish", reach="far")
 refused("E-OP-02", "is compensatable and has no undo=", reach="compensatable")
 refused("E-OP-02", "the payload of press.publish can't be kept", do=unsendable, check=find)
+refused("E-BUD-03", "cost=: an amount is a finite number", cost={"usd": -1})
+refused("E-BUD-03", "cost=: 'USD' is no unit", cost={"USD": 1})
+CASES.append(("E-BUD-03", "budget=: an amount by unit is above zero", lambda _wf: Workflow("poor", budget={"usd": 0})))
 refused("E-STEP-41", "keeps_key='soon' is no duration", keeps_key="soon")
 CASES.append(
     (

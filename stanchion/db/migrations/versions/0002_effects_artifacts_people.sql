@@ -56,6 +56,7 @@ CREATE TABLE stanchion.operation (
   compensates UUID,
   needs_approval BOOLEAN DEFAULT 'false' NOT NULL,
   approval_id UUID,
+  cost JSONB,
   sends SMALLINT DEFAULT '0' NOT NULL,
   probes SMALLINT DEFAULT '0' NOT NULL,
   receipt JSONB,
@@ -310,6 +311,37 @@ CREATE INDEX approval_open_of_run ON stanchion.approval (run_id) WHERE state = '
 CREATE UNIQUE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) WHERE spent_by IS NOT NULL;
 CREATE INDEX approval_passed_on ON stanchion.approval_vote (tenant_id, delegate_to) WHERE delegate_to IS NOT NULL;
 CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote IN ('approve', 'reject', 'delegate');
+
+-- what tasks may spend and have spent
+CREATE TABLE stanchion.budget (
+  tenant_id UUID NOT NULL,
+  task_id UUID NOT NULL,
+  unit TEXT NOT NULL,
+  allowed NUMERIC,
+  spent NUMERIC DEFAULT '0' NOT NULL,
+  CONSTRAINT budget_pkey PRIMARY KEY (task_id, unit, tenant_id),
+  CONSTRAINT a_limit_is_a_positive_number CHECK (allowed > 0 AND allowed < 'Infinity'),
+  CONSTRAINT what_is_spent_never_falls_below_zero CHECK (spent >= 0 AND spent < 'Infinity')
+) WITH (fillfactor = 70);
+
+CREATE TABLE stanchion.spending (
+  tenant_id UUID NOT NULL,
+  spending_id UUID NOT NULL,
+  task_id UUID NOT NULL,
+  run_id UUID NOT NULL,
+  step_id UUID NOT NULL,
+  fence BIGINT,
+  operation_id UUID,
+  unit TEXT NOT NULL,
+  amount NUMERIC NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+  CONSTRAINT spending_pkey PRIMARY KEY (spending_id, unit, tenant_id),
+  CONSTRAINT only_an_operation_gives_back CHECK (amount > 0 AND amount < 'Infinity' OR amount < 0 AND amount > '-Infinity' AND operation_id IS NOT NULL)
+);
+
+CREATE INDEX spending_of_operation ON stanchion.spending (operation_id) WHERE operation_id IS NOT NULL;
+CREATE INDEX spending_of_run ON stanchion.spending (run_id);
+CREATE INDEX spending_of_task ON stanchion.spending (task_id, unit);
 
 -- webhooks, and what they are to be told
 CREATE TABLE stanchion.webhook (
