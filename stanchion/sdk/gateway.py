@@ -96,7 +96,7 @@ class Gateway:
         done = await self._database(lambda: self.ledger.to_undo(self.lease))
         payload = await self._database(lambda: self.ledger.payload_of(self.lease, done))
         declared = self._declared(done.undo_kind)
-        effect = declared.encode(declared.decode({"payload": payload, "receipt": done.receipt}))
+        effect = declared.decode({"payload": payload, "receipt": done.receipt})
         intent = Intent.of(declared, f"undo:{ids.public(ids.OPERATION, done.operation_id)}", effect, done.operation_id)
         prepared = await self._database(lambda: self.ledger.prepare(self.lease, intent))
         return await self._answered(intent, prepared)
