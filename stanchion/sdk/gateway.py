@@ -160,6 +160,8 @@ class Gateway:
                 case "stale" | "busy":
                     raise self._lost("another attempt holds the step")
                 case "cancelled":
+                    if dispatched.why is not None:
+                        await self._raise_doubts()  # what was sent before may still land
                     self.stop()
                     raise self._lost("its run is being cancelled")
                 case "unapproved":
