@@ -43,6 +43,8 @@ PLACES: Final = (
     "op_probe.after_commit",
 )
 LATE_SECONDS: Final = 1.5
+STRIKE_AFTER: Final = (3, 15)
+STRIKE_SECONDS: Final = 10.0
 MOST: Final = 0.8
 """So many publications come to rest in the midst of faults, the others after them."""
 AT_WORK: Final = ("pending", "ready", "leased", "running", "retry_wait", "reconciling")
@@ -81,10 +83,14 @@ class Plan:
 
 
 class Nemesis:
-    """Kills and freezes workers, by signals and at failpoints, and kills the press, until it is told to end."""
+    """Kills and freezes workers, by signals and at failpoints, and kills the press, until it is told to end.
 
-    def __init__(self, world: World, press: Press, seed: int) -> None:
+    It strikes each time that a few more publications have left: on a machine that is busy faults come as slowly as work.
+    """
+
+    def __init__(self, world: World, press: Press, seed: int, left: Callable[[], int]) -> None:
         self.world = world
+        self.left = left
         self.press = press
         self.random = random.Random(seed + 1)
         self.workers = [service for service in world.stack.services if service.name.startswith("worker")]
@@ -108,12 +114,21 @@ class Nemesis:
     def _run(self) -> None:
         kinds = (self._kill, self._freeze, self._arm, self._kill_press)
         try:
-            while not self.ending.wait(self.random.uniform(0.8, 2.5)):
-                kind = self.random.choices(kinds, (3, 3, 5, 1))[0]
+            while self._is_due():
+                kind = self.random.choices(kinds, (3, 3, 5, 0.5))[0]
                 kind(self.random.choice(self.workers))
                 self.faults[kind.__name__.strip("_")] += 1
         except BaseException as error:  # the test raises it
             self.failures.append(error)
+
+    def _is_due(self) -> bool:
+        """True after a while in which some have left, or none for long; False when it is to end."""
+        before, end = self.left(), time.monotonic() + STRIKE_SECONDS
+        some = self.random.randint(*STRIKE_AFTER)
+        while not self.ending.wait(0.2):
+            if self.left() >= before + some or time.monotonic() > end:
+                return True
+        return False
 
     def _kill(self, worker: ServiceProcess) -> None:
         worker.kill()
@@ -162,6 +177,11 @@ class Campaign:
             until(lambda: self.world.sql(begun, task.task_id)[0], self.seconds, "a first request")  # noqa: B023
             let_pass(self.plan.random.uniform(0.0, 0.5))
             self.world.cancel(task)
+
+    def left(self) -> int:
+        """How many publications have been sent."""
+        sent = "SELECT count(*) FROM stanchion.operation WHERE key LIKE %s AND sends > 0"
+        return int(self.world.sql(sent, self.mark)[0])
 
     def until_known(self, share: float = 1.0) -> None:
         """Until so many branches have come to rest, and all of them are known that can be."""
@@ -265,7 +285,7 @@ def test_every_publication_is_had_at_most_once(
     )
     for fault in campaign.plan.faults:
         press.fault(**fault)
-    with Nemesis(world, press, seed) as nemesis:
+    with Nemesis(world, press, seed, campaign.left) as nemesis:
         campaign.submit()
         campaign.until_known(MOST)
     campaign.until_known()
