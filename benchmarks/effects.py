@@ -93,7 +93,7 @@ def artifacts(ours: Ours, mib: int, repeats: int) -> dict[str, Any]:
             clock.append(time.perf_counter())
             store.verify(stored.sha256)
             clock.append(time.perf_counter())
-            assert _read(client, version["id"]) == mib * MIB
+            assert _read(client, version["version_id"]) == mib * MIB
             clock.append(time.perf_counter())
             found.append([mib / (after - before) for before, after in pairwise(clock)])
     store_put, api_put, store_get, api_get = (max(rates) for rates in zip(*found, strict=True))
