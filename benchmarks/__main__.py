@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import floor
+from . import effects, floor
 from .ours import Ours
 
 RESULTS = Path(".stanchion/bench")
@@ -50,6 +50,13 @@ def main() -> int:
         measure("chain", lambda: ours.chain(10 if big else 3))
         measure("latency_http", lambda: ours.latency(100 if big else 20, "http"))
         measure("latency_kafka", lambda: ours.latency(100 if big else 20, "kafka"))
+        for wait in (0.0, 0.02):
+            measure(
+                f"operations_{round(wait * 1e3)}_ms",
+                lambda wait=wait: effects.operations(ours, 5_000 if big else 1_000, wait),
+            )
+        measure("decision", lambda: effects.decision(ours, 50 if big else 15))
+        measure("artifacts", lambda: effects.artifacts(ours, 256 if big else 64, 5 if big else 3))
         measure("idle", lambda: ours.idle(20.0 if big else 5.0))
     if not args.only or "take_over" in args.only:
         with Ours(RESULTS / "stack", kafka=args.kafka, lease_seconds=2.0) as ours:

@@ -1,6 +1,10 @@
 """The workloads: steps that do nothing, so that only the engine is measured."""
 
-from stanchion import Ctx, Results, Workflow
+import asyncio
+
+from stanchion import Ctx, Operation, Results, Workflow
+from stanchion.workflow.approval import Ask, Decision
+from stanchion.workflow.operation import Call
 
 fan = Workflow("bench_fan", version=1)
 
@@ -38,8 +42,6 @@ slow = Workflow("bench_slow", version=1)
 @slow.step()
 async def long_step(ctx: Ctx, seconds: float) -> float:
     """A step that takes its time."""
-    import asyncio
-
     await asyncio.sleep(seconds)
     return seconds
 
@@ -63,3 +65,50 @@ def _link(number: int) -> None:
 
 for _number in range(1, 50):
     _link(_number)
+
+
+async def note(call: Call, seconds: float) -> float:
+    """An outside system that only takes its time."""
+    await asyncio.sleep(seconds)
+    return seconds
+
+
+NOTE = Operation("bench.note", do=note, unsafe_no_check="it is measured, and never lost", keeps_key="1d")
+
+
+def _effects(how: str) -> Workflow:
+    """A fan-out of effects, through the ledger or called directly."""
+    wf = Workflow(f"bench_{how}", version=1, operations=[NOTE])
+
+    @wf.step()
+    async def make(ctx: Ctx, n: int, seconds: float) -> list[float]:
+        return [seconds] * n
+
+    @wf.step(after=make, each=True)
+    async def child(ctx: Ctx, seconds: float) -> float:
+        if how == "ledger":
+            return await ctx.op(NOTE, seconds, key=ctx.step_id)
+        return await note(Call("key", "op", "tenant", 30.0), seconds)
+
+    @wf.step(after=child, join="all")
+    async def joined(ctx: Ctx, all_of: Results[float]) -> int:
+        return len(all_of)
+
+    return wf
+
+
+direct, ledger = _effects("direct"), _effects("ledger")
+
+asking = Workflow("bench_asking", version=1)
+
+
+@asking.approval(within="1h")
+async def review(ctx: Ctx) -> Ask:
+    """A question."""
+    return Ask("Shall it go on?")
+
+
+@asking.step(after=review)
+async def go_on(ctx: Ctx, decision: Decision) -> str:
+    """What waits for the answer."""
+    return decision.outcome

@@ -86,10 +86,10 @@ class Ours:
         self.meter.start()
         started = time.perf_counter()
         receipt = self.kafka.submit("bench_fan", n=children, timeout=60)
-        self._await([ids.parse(receipt.task_id, ids.TASK)])
+        self.await_end([ids.parse(receipt.task_id, ids.TASK)])
         seconds = time.perf_counter() - started
         usage = self.meter.stop()
-        releases = self._one(
+        releases = self.one(
             "SELECT count(*) FROM stanchion.barrier_release r JOIN stanchion.barrier b ON b.barrier_id = r.barrier_id WHERE b.run_id = %s AND b.kind = 'gather'",
             ids.parse(receipt.run_id, ids.RUN),
         )
@@ -117,12 +117,12 @@ class Ours:
                 a.task_id for a in self.submission.submit([prepare(self.submission.workflows, r) for r in requests])
             ]
         submitted = time.perf_counter() - started
-        self._until(lambda: self._one("SELECT count(*) FROM stanchion.outbox WHERE type = 'ExecuteSteps'") == 0)
+        self.until(lambda: self.one("SELECT count(*) FROM stanchion.outbox WHERE type = 'ExecuteSteps'") == 0)
         self.meter.start()
         started = time.perf_counter()
         for worker in self.stack.workers:
             worker.thaw()
-        self._await(tasks)
+        self.await_end(tasks)
         seconds = time.perf_counter() - started
         return {
             "tasks": count,
@@ -136,9 +136,9 @@ class Ours:
         """A chain of 50 steps; the hop is the time from one completion to the next."""
         hops = []
         for _ in range(repeats):
-            task = self._submit("bench_chain", {"n": 0})
-            self._await([task])
-            seconds = self._one(
+            task = self.submit("bench_chain", {"n": 0})
+            self.await_end([task])
+            seconds = self.one(
                 "SELECT extract(epoch FROM max(a.ended_at) - min(a.ended_at)) FROM stanchion.attempt a JOIN stanchion.run r ON r.run_id = a.run_id WHERE r.task_id = %s",
                 task,
             )
@@ -151,11 +151,11 @@ class Ours:
         with Client(self.stack.api_url, self.stack.api_key) as client:
             for n in range(count):
                 next_at = time.perf_counter() + 0.1
-                before = self._now()
+                before = self.now()
                 receipt = client.submit("bench_one", n=n) if door == "http" else self.kafka.submit("bench_one", n=n)
                 task = ids.parse(receipt.task_id if hasattr(receipt, "task_id") else receipt.id, ids.TASK)
-                self._await([task])
-                granted = self._one(
+                self.await_end([task])
+                granted = self.one(
                     "SELECT min(a.granted_at) FROM stanchion.attempt a JOIN stanchion.run r ON r.run_id = a.run_id WHERE r.task_id = %s",
                     task,
                 )
@@ -174,25 +174,25 @@ class Ours:
         """From SIGKILL of the holder to the next grant of its step."""
         found = []
         for _ in range(repeats):
-            task = self._submit("bench_slow", {"seconds": 3.0})
-            holder = self._until(
-                lambda task=task: self._row(
+            task = self.submit("bench_slow", {"seconds": 3.0})
+            holder = self.until(
+                lambda task=task: self.row(
                     "SELECT w.pid, a.step_id FROM stanchion.attempt a JOIN stanchion.worker w ON w.worker_id = a.worker_id JOIN stanchion.run r ON r.run_id = a.run_id WHERE r.task_id = %s AND a.ended_at IS NULL",
                     task,
                 )
             )
             pause(lease_seconds / 2)
-            before = self._now()
+            before = self.now()
             next(w for w in self.stack.workers if w.pid == holder[0]).kill(signal.SIGKILL)
-            again = self._until(
-                lambda holder=holder: self._row(
+            again = self.until(
+                lambda holder=holder: self.row(
                     "SELECT granted_at FROM stanchion.attempt WHERE step_id = %s AND fence > 1 ORDER BY fence LIMIT 1",
                     holder[1],
                 ),
                 60,
             )
             found.append((again[0] - before).total_seconds())
-            self._await([task])
+            self.await_end([task])
         return {
             "lease_seconds": lease_seconds,
             "repeats": repeats,
@@ -214,30 +214,35 @@ class Ours:
             "commits_per_second": round(usage.commits / seconds, 2),
         }
 
-    # -- inside --
+    # -- tools of all measurements --
 
-    def _submit(self, workflow: str, value: dict[str, Any]) -> UUID:
+    def submit(self, workflow: str, value: dict[str, Any]) -> UUID:
+        """Submit past the task service; the relay is told."""
         request = Request(self.tenant, SubmitTask(workflow=workflow, version=1, input=value), "kafka", "bench")
         answer = self.submission.submit([prepare(self.submission.workflows, request)])[0]
         self.hints.publish("relay")
         return answer.task_id
 
-    def _now(self) -> Any:
-        return self._one("SELECT clock_timestamp()")
+    def now(self) -> Any:
+        """The database's time."""
+        return self.one("SELECT clock_timestamp()")
 
-    def _row(self, sql: str, *parameters: Any) -> Any:
+    def row(self, sql: str, *parameters: Any) -> Any:
+        """The first row, or None."""
         return self.admin.execute(sql.encode(), parameters).fetchone()
 
-    def _one(self, sql: str, *parameters: Any) -> Any:
-        row = self._row(sql, *parameters)
+    def one(self, sql: str, *parameters: Any) -> Any:
+        """The first column of the first row, which is there."""
+        row = self.row(sql, *parameters)
         assert row is not None
         return row[0]
 
-    def _await(self, tasks: Iterable[UUID], seconds: float = 300.0) -> None:
+    def await_end(self, tasks: Iterable[UUID], seconds: float = 300.0) -> None:
+        """Wait until all these tasks have ended."""
         wanted = list(tasks)  # asking after 10,000 takes milliseconds of the server's time, so it is asked less often
-        self._until(
+        self.until(
             lambda: (
-                self._one(
+                self.one(
                     "SELECT count(*) FROM stanchion.task WHERE task_id = ANY (%s) AND ended_at IS NOT NULL", wanted
                 )
                 == len(wanted)
@@ -247,7 +252,8 @@ class Ours:
         )
 
     @staticmethod
-    def _until(found: Callable[[], Any], seconds: float = 60.0, interval: float = 0.005) -> Any:
+    def until(found: Callable[[], Any], seconds: float = 60.0, interval: float = 0.005) -> Any:
+        """What `found` gives once that is true; TimeoutError."""
         deadline = time.monotonic() + seconds
         while not (value := found()):
             if time.monotonic() > deadline:

@@ -64,6 +64,7 @@ register_code(
     "E-OBJ-09",
     "name is a folder",
     status=409,
-    meaning="In a folder store a published name can't be the beginning of another, as reports is of reports/summary.",
+    meaning="In a folder store a published name can't be the beginning of another, as reports is of reports/summary, nor "
+    "lead through a link.",
     fix="Publish under another name.",
 )

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from stanchion.errors import Conflict, NotFound, Unavailable
 from stanchion.objects import names
+from stanchion.objects.inside import DIRECTORY, directory_of
 from stanchion.objects.intake import Intake
 from stanchion.objects.reader import CHUNK_BYTES, Reader, bounds
 from stanchion.objects.store import Listed, ObjectStore, Stored, zoned
@@ -103,25 +105,41 @@ class FolderStore(ObjectStore):
         return swept
 
     def put_if_absent(self, name: str, chunks: Iterable[bytes], *, most_bytes: int | None = None) -> bool:
-        final = self._folder / names.published_key(name)
-        with _translated(final):
-            try:
-                self._make_durable(final.parent)
-            except NotADirectoryError as error:
-                raise _is_folder(name) from error
-            if _taken(final, name):
-                return False
-        with self._uploaded(Intake(chunks, most_bytes=most_bytes)) as temporary, _translated(final):
-            try:
-                os.link(temporary, final)  # unlike a rename it fails when the name is taken
-                created = True
-            except FileExistsError:
-                created = not _taken(final, name)
-            _sync_directory(final.parent)  # also for the loser: what it is told exists must stay
+        key = names.published_key(name)
+        with ExitStack() as held:
+            with _translated(self._folder / key):
+                try:
+                    directory, last = held.enter_context(directory_of(self._folder, key, make=True))
+                except NotADirectoryError as error:
+                    raise _is_folder(name) from error
+                if _taken(directory, last, name):
+                    return False
+            temporary = held.enter_context(self._uploaded(Intake(chunks, most_bytes=most_bytes)))
+            with _translated(self._folder / key):
+                try:
+                    os.link(temporary, last, dst_dir_fd=directory)  # unlike a rename it fails when the name is taken
+                    created = True
+                except FileExistsError:
+                    created = not _taken(directory, last, name)
+                os.fsync(directory)  # also for the loser: what it is told exists must stay
         return created
 
     def open_published(self, name: str, *, start: int = 0, end: int | None = None) -> Reader:
-        return self._read(names.published_key(name), start, end)
+        key = names.published_key(name)
+        if (self._folder / key).is_symlink():
+            raise _is_folder(name)
+        return self._read(key, start, end)
+
+    def remove_published(self, name: str) -> None:
+        key = names.published_key(name)
+        with _translated(self._folder / key):
+            try:
+                with directory_of(self._folder, key) as (directory, last):
+                    if _taken(directory, last, name):
+                        os.unlink(last, dir_fd=directory)
+                    os.fsync(directory)  # also when it had gone: what is said to be taken back must not come again
+            except (FileNotFoundError, NotADirectoryError):
+                self._must_be_there()
 
     def close(self) -> None:
         pass
@@ -152,7 +170,8 @@ class FolderStore(ObjectStore):
         path = self._folder / key
         with _translated(path):
             try:
-                file = _opened(path, "rb", 0)
+                with directory_of(self._folder, key) as (directory, last):
+                    file = _opened(Path(last), "rb", 0, directory)
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 self._must_be_there()
                 raise NotFound("E-OBJ-01", f"{key} is not in the store") from None
@@ -185,9 +204,14 @@ class FolderStore(ObjectStore):
             raise Unavailable("E-OBJ-04", "the folder of the store is gone", where=str(self._folder))
 
 
-def _opened(path: Path, mode: Literal["rb", "xb"], buffering: int) -> BinaryIO:
+def _opened(path: Path, mode: Literal["rb", "xb"], buffering: int, directory: int | None = None) -> BinaryIO:
     """A file of this account alone, never through a symbolic link in its place. Whoever asked closes it."""
-    return open(path, mode, buffering, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600))
+    return open(
+        path,
+        mode,
+        buffering,
+        opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=directory),
+    )
 
 
 def _chunks(file: BinaryIO, left: int, path: Path) -> Iterator[bytes]:
@@ -222,19 +246,24 @@ def _seen(path: Path) -> tuple[int, datetime] | None:
     return found.st_size, datetime.fromtimestamp(found.st_mtime, UTC)
 
 
-def _taken(path: Path, name: str) -> bool:
-    """Whether something is published at `path`; Conflict E-OBJ-09 when it is a folder of other names."""
-    if path.is_dir():
+def _taken(directory: int, last: str, name: str) -> bool:
+    """Whether a file is published there; Conflict E-OBJ-09 when it is a folder of other names, or a link elsewhere."""
+    try:
+        found = os.stat(last, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(found.st_mode):
         raise _is_folder(name)
-    return os.path.lexists(path)
+    return True
 
 
 def _is_folder(name: str) -> Conflict:
-    return Conflict("E-OBJ-09", f"{name} can't be published in this folder", why="a part of it is a folder, or a file")
+    why = "a part of it is a folder, a file, or a link that leads elsewhere"
+    return Conflict("E-OBJ-09", f"{name} can't be published in this folder", why=why)
 
 
 def _sync_directory(directory: Path) -> None:
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    opened = os.open(directory, DIRECTORY)
     try:
         os.fsync(opened)
     finally:

@@ -123,6 +123,9 @@ class S3Store(ObjectStore):
     def open_published(self, name: str, *, start: int = 0, end: int | None = None) -> Reader:
         return self._read(names.published_key(name), start, end)
 
+    def remove_published(self, name: str) -> None:
+        self._client.delete(self._prefix + names.published_key(name))
+
     def close(self) -> None:
         self._client.close()
 

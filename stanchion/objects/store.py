@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from types import TracebackType
 from typing import NamedTuple
 
+from stanchion.errors import NotFound
 from stanchion.objects.reader import Reader, verified
 
 
@@ -110,8 +112,24 @@ class ObjectStore(ABC):
         """The bytes [start, end) of what was published under a name; raises as `open` does."""
 
     @abstractmethod
+    def remove_published(self, name: str) -> None:
+        """Take back what was published under a name; harmless when nothing is. Raises E-OBJ-06 and E-OBJ-09 as above."""
+
+    @abstractmethod
     def close(self) -> None:
         """Give back connections; harmless to repeat."""
+
+    def published(self, name: str) -> Stored | None:
+        """What stands under a published name, read and hashed; None when nothing does. Raises as `open_published`."""
+        try:
+            reader = self.open_published(name)
+        except NotFound:
+            return None
+        found = hashlib.sha256()
+        with reader:
+            for chunk in reader:
+                found.update(chunk)
+        return Stored(found.digest(), reader.size)
 
     def open_verified(self, sha256: bytes) -> Reader:
         """All bytes of an object; InvariantViolated E-OBJ-03 after the last one when they do not have its hash."""

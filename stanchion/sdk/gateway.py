@@ -142,7 +142,7 @@ class Gateway:
         done = await self._database(lambda: self.ledger.to_undo(self.lease))
         payload = await self._database(lambda: self.ledger.payload_of(self.lease, done))
         declared = self._declared(done.undo_kind)
-        effect = declared.encode(declared.decode({"payload": payload, "receipt": done.receipt}))
+        effect = declared.decode({"payload": payload, "receipt": done.receipt})
         intent = Intent.of(declared, f"undo:{ids.public(ids.OPERATION, done.operation_id)}", effect, done.operation_id)
         prepared = await self._database(lambda: self.ledger.prepare(self.lease, intent))
         return await self._answered(intent, prepared)
@@ -206,6 +206,8 @@ class Gateway:
                 case "stale" | "busy":
                     raise self._lost("another attempt holds the step")
                 case "cancelled":
+                    if dispatched.why is not None:
+                        await self._raise_doubts()  # what was sent before may still land
                     self.stop()
                     raise self._lost("its run is being cancelled")
                 case "unapproved":

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 from fault_lanes import FROZEN_SECONDS, LEASE_SECONDS
+from fault_press import PRESS_VARIABLE
+from kit.press import Press
 from kit.world import World
+
+from stanchion.embedded.ports import free_port
 
 CACHE = Path(__file__).parents[2] / ".stanchion" / "cache"
 FLOWS = Path(__file__).with_name("fault_flows.py")
@@ -67,8 +71,32 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
+def press_port() -> int:
+    """Where the press listens, if a test starts it."""
+    return free_port()
+
+
+@pytest.fixture
+def press(press_port: int, tmp_path: Path) -> Iterator[Press]:
+    """An outside system of its own for the test."""
+    made = Press(tmp_path / "press").start("--port", str(press_port))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this run: the given one, or a new one."""
+    given: int | None = request.config.getoption("--seed")
+    return int.from_bytes(os.urandom(4)) if given is None else given
+
+
+@pytest.fixture(scope="session")
 def world(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    say: Callable[[str], None],
+    press_port: int,
 ) -> Iterator[World]:
     """Two of each service and three workers, started again at once whenever they die."""
     say("starting two of each service and three workers ...")
@@ -83,7 +111,7 @@ def world(
         drain_seconds=1.0,
         replicas=dict.fromkeys(KINDS, 2),
         service_env={"worker-2": {"STANCHION_DRAIN_SECONDS": "0.5"}, "maintenance": OFTEN},
-        env={"STANCHION_CANCEL_GRACE_SECONDS": "5"},
+        env={"STANCHION_CANCEL_GRACE_SECONDS": "5", PRESS_VARIABLE: f"http://127.0.0.1:{press_port}"},
         kafka=request.config.getoption("--kafka"),
         cache=CACHE,
     ) as world:

@@ -13,12 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fault_effects import asking, effects, silent, told
+from fault_press import publications
 
 from stanchion.sdk.context import Context as Ctx
 from stanchion.testing.history import FOLDER_VARIABLE, note
 from stanchion.workflow import Again, All, AtLeast, First, Go, Results, Spawn, Workflow
 
-__all__ = ["asking", "effects", "silent", "told"]  # and all that stand here: whoever loads this file serves them
+__all__ = [
+    "asking",
+    "effects",
+    "publications",
+    "silent",
+    "told",
+]  # and all that stand here: whoever loads this file serves them
 
 RETRIES = 20
 CHILDREN = 12

@@ -5,7 +5,6 @@ The seed is printed; `--seed` replays the choices (what the processes do between
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import threading
@@ -146,13 +145,6 @@ class Load:
             self.expected.append(Expected(submit("fault_doomed"), "failed"))
         else:
             self.expected.append(Expected(submit("fault_simple", number=3), "completed", "one", 4))
-
-
-@pytest.fixture
-def seed(request: pytest.FixtureRequest) -> int:
-    """The seed of this run: the given one, or a new one."""
-    given: int | None = request.config.getoption("--seed")
-    return int.from_bytes(os.urandom(4)) if given is None else given
 
 
 def test_random_faults(world: World, seed: int, request: pytest.FixtureRequest, say: Callable[[str], None]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import s3_server
+from kit.s3 import SECRET, s3_bucket, s3_credentials, s3_endpoint
 from kit.stores import FUTURE, MIB, Stand, StoreSuite, bytes_of, in_chunks, whole
 
 from stanchion.embedded.ports import free_port
@@ -22,47 +20,25 @@ from stanchion.objects.names import object_key
 from stanchion.objects.s3 import S3Store
 from stanchion.objects.s3_client import S3Client, Taken
 
-SECRET = "hush-hush"
-
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An S3 server of these tests alone."""
-    log = tmp_path_factory.mktemp("s3") / "server.log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, s3_server.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            text=True,
-            cwd=log.parent,
-        )
-        try:
-            assert process.stdout is not None
-            port = process.stdout.readline().strip()
-            assert port, log.read_text()
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
-            process.communicate(timeout=30)
+    with s3_endpoint(tmp_path_factory.mktemp("s3")) as endpoint:
+        yield endpoint
 
 
 @pytest.fixture(scope="module", autouse=True)
 def credentials() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "KNOWNTONOBODY")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-        for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-            patch.delenv(variable, raising=False)
+        s3_credentials(patch)
         yield
 
 
 @pytest.fixture(scope="module")
 def client(endpoint: str, credentials: None) -> Iterator[S3Client]:
     """A client of a fresh bucket; making one takes a third of a second, so each test has its own prefix instead."""
-    client = S3Client(f"bucket-{uuid.uuid4().hex}", endpoint=endpoint, region="us-east-1")
-    client._client.create_bucket(Bucket=client.bucket)
+    client = s3_bucket(endpoint)
     yield client
     client.close()
 

@@ -26,11 +26,11 @@ DAY = timedelta(days=1)
 
 
 class Shelf:
-    """One tenant's artifacts, with a store in a folder."""
+    """One tenant's artifacts, with a store in a folder, or where a URL says."""
 
-    def __init__(self, engine: Engine, folder: Path, url: str, grace: timedelta = NOW) -> None:
+    def __init__(self, engine: Engine, place: Path | str, url: str, grace: timedelta = NOW) -> None:
         self.engine = engine
-        self.url = folder.as_uri()
+        self.url = place if isinstance(place, str) else place.as_uri()
         self.objects = Objects(self.url)
         self.maintenance = Database(login_url(url, MAINTENANCE), name="test sweeper")
         self.people = Artifacts(engine.service)

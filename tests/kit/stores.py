@@ -315,10 +315,28 @@ class StoreSuite:
         assert stand.store.put_if_absent("reports/2031.pdf", [b"another"])
         assert stand.is_clean()
 
+    def test_what_is_published_is_told_and_taken_back(self, stand: Stand) -> None:
+        """Its hash is that of what stands there; removing is harmless to repeat, and the name is free again."""
+        assert stand.store.published("a/b") is None
+        stand.store.remove_published("a/b")
+        assert stand.store.put_if_absent("a/b", [b"one"])
+        assert stand.store.published("a/b") == Stored(hashlib.sha256(b"one").digest(), 3)
+        for _ in range(2):
+            stand.store.remove_published("a/b")
+            assert stand.store.published("a/b") is None
+        assert stand.store.put_if_absent("a/b", [b"another"])
+        assert stand.store.published("a/b") == Stored(hashlib.sha256(b"another").digest(), 7)
+
     @pytest.mark.parametrize("name", HOSTILE, ids=repr)
     def test_hostile_names_are_refused(self, stand: Stand, name: str) -> None:
         """No name leads out of the store, or to what it keeps for itself."""
-        for attempt in (stand.store.open_published, lambda name: stand.store.put_if_absent(name, [b"x"])):
+        publish = stand.store.put_if_absent
+        for attempt in (
+            stand.store.open_published,
+            stand.store.published,
+            stand.store.remove_published,
+            lambda name: publish(name, [b"x"]),
+        ):
             with pytest.raises(Unprocessable) as refused:
                 attempt(name)
             assert refused.value.code == "E-OBJ-06"

@@ -32,15 +32,18 @@ BEGIN
     PERFORM hold_budget(o.tenant_id, v_task);
   END IF;
   SELECT r.state INTO v_run FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id FOR SHARE;
+  v_now := clock();
   IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
-    RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz, NULL;
+    -- once it was not found and was to be sent again under its key: what was sent before may still land
+    IF o.sends > 0 AND o.probes > 0 AND o.settled_by IS NULL AND NOT coalesce(o.lands_until < v_now, false) THEN
+      v_fault := 'doubt';
+      PERFORM doubt_again(s, o, 'its run is being cancelled, and what was sent may still land');
+    END IF;
+    RETURN QUERY SELECT 'cancelled', 0, NULL::timestamptz, v_fault;
     RETURN;
   END IF;
-  v_now := clock();
   IF o.sends > 0 AND o.settled_by IS NULL AND coalesce(o.key_until < v_now, true) AND NOT coalesce(o.lands_until < v_now, false) THEN
-    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = s.fence, fence = s.fence, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-    UPDATE step x SET doubts = x.doubts + 1, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
-    PERFORM note_operation(o, 'OperationUnknown', p_fence, NULL, jsonb_build_object('why', 'the key it was sent with is no longer kept'));
+    PERFORM doubt_again(s, o, 'the key it was sent with is no longer kept');
     RETURN QUERY SELECT 'key_over', o.sends::int, NULL::timestamptz, NULL;
     RETURN;
   END IF;

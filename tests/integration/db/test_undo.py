@@ -11,6 +11,7 @@ from kit.engine import Engine
 from kit.outside import Outside
 
 from stanchion.workflow import Ctx, Workflow
+from stanchion.workflow.operation import Call, Effect, Operation
 
 pytestmark = pytest.mark.usefixtures("agrees")
 
@@ -73,6 +74,29 @@ class TestUndo:
             self.work(engine, worker)
         assert set(self.states(engine).values()) == {"confirmed"}
         assert len(outside.executed) == 3
+
+    def test_what_undoes_may_name_the_type_of_its_payload(self, engine: Engine, outside: Outside) -> None:
+        """`effect: Effect` comes as one, with what was sent and received."""
+        seen: list[Effect] = []
+
+        def retract(_call: Call, effect: Effect) -> str:
+            seen.append(effect)
+            return "retracted"
+
+        undo = Operation("press.retract", do=retract, unsafe_no_check="it is a list")
+        publish = outside.operation(undo=undo)
+        wf = Workflow("typed", operations=[publish], compensate="failed")
+
+        @wf.step(retries=0)
+        async def send(ctx: Ctx) -> int:
+            await ctx.op(publish, {"what": "page"}, key="page")
+            raise ValueError("regret")
+
+        engine.submit(wf)
+        with crew(engine) as worker:
+            self.work(engine, worker)
+        assert [effect.payload for effect in seen] == [{"what": "page"}]
+        assert self.states(engine)["press.publish page"] == "compensated"
 
     def test_a_lost_answer_while_undoing(self, engine: Engine, outside: Outside) -> None:
         outside.script += ["done", "done", "done", "lost", "never"]
