@@ -1680,7 +1680,7 @@ BEGIN
   RETURN v_answer->>'state';
 END $$;
 
--- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion
+-- purpose: cancel those steps of some fan-outs that nobody holds and that wait for nothing but a worker, a retry or their expansion; what is about to send something again goes on
 -- transition: step ready|retry_wait -> cancelled, or waiting for people; fan-out waiting -> cancelled before its first branch
 -- fenced by: the step's state, looked at under its lock
 -- locks: steps by id, skipping locked ones
@@ -1688,14 +1688,14 @@ CREATE FUNCTION cancel_pending(p_fans uuid[], p_limit int, p_reason jsonb) RETUR
 DECLARE
   v_ids uuid[] := ARRAY(
     SELECT s.step_id FROM step s WHERE s.fan_id = ANY (p_fans)
-      AND (s.state IN ('ready', 'retry_wait') OR (s.state = 'waiting' AND EXISTS (SELECT FROM timer t WHERE t.target_id = s.step_id AND t.kind IN ('expand', 'approval') AND (t.kind = 'approval' OR t.version = 0))))
+      AND (s.state IN ('ready', 'retry_wait') AND NOT EXISTS (SELECT FROM operation o WHERE o.step_id = s.step_id AND may_still_land(o)) OR (s.state = 'waiting' AND EXISTS (SELECT FROM timer t WHERE t.target_id = s.step_id AND t.kind IN ('expand', 'approval') AND (t.kind = 'approval' OR t.version = 0))))
     ORDER BY s.step_id LIMIT p_limit FOR NO KEY UPDATE OF s SKIP LOCKED);
 BEGIN
   RETURN CASE WHEN v_ids = '{}' THEN v_ids ELSE cancel_steps(v_ids, p_reason) END;
 END $$;
 
 -- purpose: cancel steps, and take from their holders those that run
--- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
+-- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown (what may have done something); attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
 -- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -1706,6 +1706,10 @@ DECLARE
     SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
   IF v_ids = '{}' THEN RETURN v_ids; END IF;
+  FOR d IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.doubts = 0 AND x.state <> 'pending' AND EXISTS (SELECT FROM operation o WHERE o.step_id = x.step_id AND may_still_land(o)) ORDER BY x.step_id LOOP
+    PERFORM doubt_unsent(d, p_reason);
+    IF d.state NOT IN ('leased', 'running') THEN v_ids := array_remove(v_ids, d.step_id); END IF;
+  END LOOP;
   -- what has sent something and does not know its fate is asked after before it ends
   FOR d IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.doubts > 0 ORDER BY x.step_id LOOP
     UPDATE attempt t SET state = 'superseded', ended_at = clock(), error = p_reason WHERE t.step_id = d.step_id AND t.ended_at IS NULL;
@@ -2324,6 +2328,32 @@ BEGIN
   ELSIF p_delay_ms > 0 THEN
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id, version) VALUES (s.tenant_id, 'probe', v_now + p_delay_ms * interval '1 ms', s.run_id, s.step_id, s.version);
   END IF;
+END $$;
+
+-- purpose: a step is to be cancelled that was about to send something again: what it sent before is asked after first
+-- transition: operation prepared -> unknown; step ready|retry_wait -> unknown
+-- fenced by: the run being in cancelling (the canceller); a held step by its own fence
+-- locks: the caller holds the step; its operations
+CREATE FUNCTION doubt_unsent(s step, p_reason jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_n int := 0;
+  o operation;
+BEGIN
+  FOR o IN SELECT x.* FROM operation x WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id AND may_still_land(x) ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
+    v_n := v_n + 1;
+    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = -2, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    PERFORM note_operation(o, 'OperationUnknown', NULL, 'canceller', p_reason);
+  END LOOP;
+  IF s.state IN ('leased', 'running') THEN
+    UPDATE step x SET doubts = x.doubts + v_n, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
+    RETURN;
+  END IF;
+  DELETE FROM ready y WHERE y.step_id = s.step_id;
+  DELETE FROM timer t WHERE t.target_id = s.step_id AND t.kind IN ('retry', 'start_deadline', 'step_deadline');
+  UPDATE step x SET state = 'unknown', doubts = v_n, version = x.version + 1, updated_at = v_now WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id RETURNING * INTO s;
+  INSERT INTO event (tenant_id, run_id, step_id, kind, version, at, actor, body) VALUES (s.tenant_id, s.run_id, s.step_id, 'StepDoubted', s.version, v_now, 'canceller', p_reason);
+  PERFORM make_ready(ARRAY[s.step_id]);
 END $$;
 
 -- purpose: ask a worker to stop leasing and end after what it runs; a tenant asks only one that serves nobody else
@@ -3907,6 +3937,14 @@ CREATE FUNCTION may_be_leased(p_state text, p_kind text, p_run_state text, p_pau
   SELECT p_run_state IN ('created', 'running') AND (p_paused IS NULL OR p_state = 'unknown') OR p_run_state = 'cancelling' AND p_state = 'unknown' OR p_kind = 'undo'
 $$;
 
+-- purpose: whether something was sent for an operation that is prepared again, and may be done yet: it was not found, and its key held a second one back
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION may_still_land(o operation) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT o.state = 'prepared' AND o.sends > 0 AND o.probes > 0 AND o.settled_by IS NULL AND NOT coalesce(o.lands_until < clock(), false)
+$$;
+
 -- purpose: joins of live runs whose counts are not those of their branches, among the next ones that have waited for so long; one snapshot sees both, so it takes no locks
 -- transition: none
 -- fenced by: nothing: recount_barrier looks again, under locks
@@ -4214,7 +4252,7 @@ BEGIN
   v_now := clock();
   IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
     -- once it was not found and was to be sent again under its key: what was sent before may still land
-    IF o.sends > 0 AND o.probes > 0 AND o.settled_by IS NULL AND NOT coalesce(o.lands_until < v_now, false) THEN
+    IF may_still_land(o) THEN
       v_fault := 'doubt';
       PERFORM doubt_again(s, o, 'its run is being cancelled, and what was sent may still land');
     END IF;
@@ -6251,11 +6289,11 @@ BEGIN
   END IF;
   IF NEW.state <> OLD.state AND NOT (CASE OLD.state
       WHEN 'pending' THEN NEW.state IN ('ready', 'waiting', 'skipped', 'failed', 'cancelled')
-      WHEN 'ready' THEN NEW.state IN ('leased', 'failed', 'cancelled')
+      WHEN 'ready' THEN NEW.state IN ('leased', 'unknown', 'failed', 'cancelled')
       WHEN 'leased' THEN NEW.state IN ('waiting', 'running', 'succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
       WHEN 'running' THEN NEW.state IN ('waiting', 'succeeded', 'retry_wait', 'failed', 'ready', 'unknown', 'cancelled')
       WHEN 'waiting' THEN NEW.state IN ('succeeded', 'failed', 'cancelled')
-      WHEN 'retry_wait' THEN NEW.state IN ('ready', 'failed', 'cancelled')
+      WHEN 'retry_wait' THEN NEW.state IN ('unknown', 'ready', 'failed', 'cancelled')
       WHEN 'unknown' THEN NEW.state IN ('reconciling', 'ready', 'cancelled')
       WHEN 'reconciling' THEN NEW.state IN ('unknown', 'ready', 'cancelled')
       WHEN 'failed' THEN NEW.state IN ('ready')

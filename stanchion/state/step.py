@@ -79,6 +79,14 @@ STEP = Machine(
             fenced=True,
         ),
         Transition(
+            "doubt_again",
+            (S.READY, S.RETRY_WAIT),
+            S.UNKNOWN,
+            ("canceller",),
+            "its run is cancelled, and what was to be sent again may land from the first time",
+            "StepDoubted",
+        ),
+        Transition(
             "probe",
             (S.UNKNOWN,),
             S.RECONCILING,

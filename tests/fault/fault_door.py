@@ -138,7 +138,7 @@ class DoorLane(Lane):
         return lambda client: client.act(f"/v1/operations/{operation}/mark-done", body)
 
     def _vote(self, shot: Shot) -> Callable[[Client], object]:
-        _, path, shown = self._waiting(shot, 1)
+        path, shown = self._waiting(shot, "completed", "praise", 1)
         with Client(self.peers[0].url, None, timeout=PATIENCE) as client:
             token = client.act("/v1/session/dev", {"name": "ann", "role": "approver"})["token"]
 
@@ -149,20 +149,20 @@ class DoorLane(Lane):
         return act
 
     def _revoke(self, shot: Shot) -> Callable[[Client], object]:
-        _, path, _ = self._waiting(shot, 0)
+        path, _ = self._waiting(shot, "rejected")
         return lambda client: client.act(f"{path}/revoke", {"reason": "test"})
 
-    def _waiting(self, shot: Shot, value: int) -> tuple[Task, str, str]:
-        """A task that asks people, its approval's path, and the hash of what is shown."""
+    def _waiting(self, shot: Shot, state: str, node: str = "", value: Any = None) -> tuple[str, str]:
+        """A task asks people and is to end so: its approval's path, and the hash of what is shown."""
         task = self.world.submit("fault_asking")
-        self.expect(shot, task, "completed", "praise", value)
+        self.expect(shot, task, state, node, value)
         sql = "SELECT approval_id FROM stanchion.approval WHERE task_id = %s"
         until(lambda: self.world.sql(sql, task.task_id), PATIENCE, "the question")
         (approval,) = self.world.sql(sql, task.task_id)
         (shown,) = self.world.sql(
             "SELECT encode(payload_hash, 'hex') FROM stanchion.approval WHERE approval_id = %s", approval
         )
-        return task, f"/v1/approvals/{ids.public(ids.APPROVAL, approval)}", shown
+        return f"/v1/approvals/{ids.public(ids.APPROVAL, approval)}", shown
 
     def _open_barrier(self, shot: Shot) -> Callable[[Client], object]:
         task, _ = self._held(shot, [0, 2, 3])

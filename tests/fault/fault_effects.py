@@ -147,15 +147,15 @@ async def review(ctx: Ctx) -> Ask:
 
 @asking.step(after=review, retries=RETRIES)
 async def praise(ctx: Ctx, decision: Decision) -> int:
-    """An effect that somebody has to approve; without it nothing is done."""
+    """An effect that somebody has to approve; without it the task has ended."""
     note(ctx)
-    return await ctx.op(PRAISE, 1, key="one", approval=decision) if decision.approved else 0
+    return await ctx.op(PRAISE, 1, key="one", approval=decision)
 
 
 silent = Workflow("fault_silent")
 
 
-@silent.approval(within="1s", retries=RETRIES)
+@silent.approval(within="1s", rejected="continue", retries=RETRIES)
 async def wonder(ctx: Ctx) -> Ask:
     """Nobody is there to answer."""
     note(ctx)

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 PATIENCE = 60.0
 """Seconds that anything may take before it counts as never: a bound of liveness on a busy machine, not a measure."""
-ENDS = ("completed", "failed", "cancelled")
+ENDS = ("completed", "failed", "cancelled", "rejected")
 
 
 def until(probe: Callable[[], T], seconds: float = PATIENCE, what: str = "") -> T:

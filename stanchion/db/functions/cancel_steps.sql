@@ -1,5 +1,5 @@
 -- purpose: cancel steps, and take from their holders those that run
--- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown; attempt -> superseded
+-- transition: step pending|ready|retry_wait|waiting|leased|running -> cancelled, or unknown (what may have done something); attempt -> superseded
 -- fenced by: for held steps the run being in cancelling (the canceller)
 -- locks: steps by id, skipping locked ones
 CREATE FUNCTION cancel_steps(p_steps uuid[], p_reason jsonb) RETURNS uuid[] LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
@@ -10,6 +10,10 @@ DECLARE
     SELECT s.step_id FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('pending', 'ready', 'retry_wait', 'waiting', 'leased', 'running') ORDER BY s.step_id FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
   IF v_ids = '{}' THEN RETURN v_ids; END IF;
+  FOR d IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.doubts = 0 AND x.state <> 'pending' AND EXISTS (SELECT FROM operation o WHERE o.step_id = x.step_id AND may_still_land(o)) ORDER BY x.step_id LOOP
+    PERFORM doubt_unsent(d, p_reason);
+    IF d.state NOT IN ('leased', 'running') THEN v_ids := array_remove(v_ids, d.step_id); END IF;
+  END LOOP;
   -- what has sent something and does not know its fate is asked after before it ends
   FOR d IN SELECT x.* FROM step x WHERE x.step_id = ANY (v_ids) AND x.doubts > 0 ORDER BY x.step_id LOOP
     UPDATE attempt t SET state = 'superseded', ended_at = clock(), error = p_reason WHERE t.step_id = d.step_id AND t.ended_at IS NULL;

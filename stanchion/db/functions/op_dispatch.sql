@@ -35,7 +35,7 @@ BEGIN
   v_now := clock();
   IF v_run NOT IN ('created', 'running') AND s.kind <> 'undo' THEN
     -- once it was not found and was to be sent again under its key: what was sent before may still land
-    IF o.sends > 0 AND o.probes > 0 AND o.settled_by IS NULL AND NOT coalesce(o.lands_until < v_now, false) THEN
+    IF may_still_land(o) THEN
       v_fault := 'doubt';
       PERFORM doubt_again(s, o, 'its run is being cancelled, and what was sent may still land');
     END IF;

@@ -37,7 +37,7 @@ STEP_MOVES: Final[Moves] = {
     "StepLost": (HELD, "ready"),
     "StepFailed": (_from("running", "pending", "ready", "retry_wait", "waiting"), "failed"),
     "StepReopened": (_from("failed"), "ready"),
-    "StepDoubted": (HELD, "unknown"),
+    "StepDoubted": (HELD | {"ready", "retry_wait"}, "unknown"),
     "StepProbed": (_from("unknown"), "reconciling"),
     "StepSettled": (_from("unknown", "reconciling"), "ready"),
     "StepCancelled": (_from("pending", "ready", "retry_wait", "waiting", "unknown") | HELD, "cancelled"),

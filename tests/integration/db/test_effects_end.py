@@ -182,3 +182,26 @@ class TestLateLandings:
             worker.work(lambda: step_state(engine) == "cancelled")
         assert ledger(engine)[0] == "confirmed"
         assert len(outside.executed) == 1
+
+    def test_between_the_look_and_the_next_attempt(self, engine: Engine, outside: Outside) -> None:
+        """A probe of its own did not find it; the step is cancelled before it sends it again, and then the first one lands."""
+        outside.script.append("late")
+        outside.blind = True
+        task = engine.submit(publishing(outside))
+        with crew(engine) as worker:
+            worker.work(lambda: step_state(engine) == "unknown")
+            engine.pause(task)
+            outside.blind = False
+            tick(engine)
+            worker.work(lambda: step_state(engine) == "ready")
+            assert ledger(engine)[:2] == ("prepared", 1)
+            engine.cancel(task)
+            engine.sweep()
+            assert (step_state(engine), ledger(engine)[0]) == ("unknown", "unknown")
+            outside.land()
+            tick(engine)
+            worker.work(lambda: step_state(engine) == "cancelled")
+            engine.sweep()
+        assert engine.task(task) == ("cancelled", "cancelled")
+        assert ledger(engine)[0] == "confirmed"
+        assert len(outside.executed) == 1
