@@ -119,6 +119,7 @@ class Approvals:
         be left to approve it; TooLarge E-SIZE-01.
         """
         shown = self.get(tenant_id, approval_id)["payload"]
+        changed = payload.check(_as_stored(changed))
         if fault := shape_fault(shown, changed):
             raise Conflict("E-APR-10", "the changed payload has another shape", where=fault)
         if (size := payload.size(changed)) > limits.INLINE_BYTES:
@@ -142,16 +143,29 @@ class Approvals:
 def shape_fault(shown: JsonValue, changed: JsonValue, path: str = "$") -> str | None:
     """Where `changed` is another kind of value than `shown`; None when it is a value of the same shape.
 
-    The names of objects stay, lists may have another length, and what was null may become anything.
+    The names of objects stay, lists may have another length, with items like those before, and what was null may
+    become anything.
     """
-    if shown is None or (isinstance(shown, list) and isinstance(changed, list)):
+    if shown is None:
         return None
+    if isinstance(shown, list) and isinstance(changed, list):
+        unlike = (n for n, item in enumerate(changed) if shown and all(shape_fault(one, item) for one in shown))
+        return next((f"{path}[{n}]" for n in unlike), None)
     if isinstance(shown, dict) and isinstance(changed, dict):
         if odd := sorted(shown.keys() ^ changed.keys()):
             return f"{path}.{odd[0]}"
         found = (shape_fault(value, changed[name], f"{path}.{name}") for name, value in shown.items())
         return next((fault for fault in found if fault), None)
     return None if _kind(shown) == _kind(changed) else path
+
+
+def _as_stored(value: JsonValue) -> JsonValue:
+    """The value as it comes back from the database, which keeps 1e16 as a whole number."""
+    if isinstance(value, dict):
+        return {name: _as_stored(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_as_stored(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _kind(value: JsonValue) -> str:

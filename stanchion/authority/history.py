@@ -213,7 +213,9 @@ class Story:
         return sum(1 for s in self.steps.values() if s.counts and s.state not in ("succeeded", "skipped", "cancelled"))
 
     def doubts(self, step_id: UUID) -> int:
-        """How many operations of a step are of unknown fate."""
+        """How many operations of a step are of unknown fate, that it waits for: one that has ended waits for none."""
+        if self.steps[step_id].state in ("succeeded", "failed", "cancelled", "skipped"):
+            return 0
         return sum(1 for o in self.operations.values() if o.step_id == step_id and o.state in UNSETTLED)
 
     def tell(self, events: Iterable[Event]) -> Story:

@@ -18,6 +18,7 @@ from stanchion.cli.session import Session
 from stanchion.contracts import ids
 from stanchion.errors import Conflict
 
+_SHOWN = 2_000
 _EXAMPLE = "apr_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0"
 _HASH = click.option(
     "--hash", "shown", metavar="HEX", help="Only if it covers what has this hash (its beginning), as `show` told it."
@@ -199,9 +200,9 @@ def _vote(
     """Decide on what stands there now, or on what had the hash that `shown` begins; the server compares it once more."""
     api = Api(session)
     approval_id, found = _look(api, approval, shown)
-    plan = (
-        f"{what} {_what(found)}, hash {found['payload_hash'][:12]}…: {found.get('question') or 'its text is withheld'}"
-    )
+    edited = f" (its payload was changed by {found['edited_by']} since)" if found.get("edited_by") else ""
+    asked = f"{found.get('question') or 'its text is withheld'}{edited}"
+    plan = f"{what} {_what(found)}, hash {found['payload_hash'][:12]}…: {asked}"
     if not consent.obtain(session, plan, 1, where=api.connections.api_url):
         return
     answer = api.client.act(
@@ -257,7 +258,8 @@ def _lines(printer: Printer, found: Mapping[str, Any]) -> Iterator[str]:
     if found.get("resource_id"):
         yield f"  about {found['resource_id']}, sha256 {found['resource_sha256']}"
     if found.get("payload") is not None:
-        yield f"  payload: {json.dumps(found['payload'], ensure_ascii=False)[:2_000]}"
+        text = json.dumps(found["payload"], ensure_ascii=False)
+        yield f"  payload: {text[:_SHOWN]}" + (f"… ({len(text):,} characters: --json)" if len(text) > _SHOWN else "")
     if found.get("replaces"):
         yield f"  edited by {found['edited_by']}; it replaces {found['replaces']}"
     if found.get("spent_by"):

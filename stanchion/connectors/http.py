@@ -189,6 +189,13 @@ def _filled(template: str | Callable[[Any], str], call: Call, value: Any) -> str
         return template(value)
     fields = value if isinstance(value, dict) else {}
     quoted = {name: quote(str(field), safe="") for name, field in fields.items()} | {"key": quote(call.key, safe="")}
+    try:
+        for part in template.partition("?")[0].split("/"):
+            if "{" in part and part.format_map(quoted) in ("", ".", ".."):
+                # nothing has left: a client would fold it away, and reach another address
+                raise Refused(f"{template} can't be filled", why=f"{part} would be a step up, or nothing")
+    except KeyError as error:
+        raise Refused(f"{template} can't be filled", why=f"the payload has no {error}") from None
     return template.format_map(quoted)
 
 

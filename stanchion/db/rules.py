@@ -20,6 +20,7 @@ STEP_RULES = """
   ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'a step is reopened only while its run is live';
   END IF;
+  IF NEW.state IN ('failed', 'cancelled') AND NEW.state <> OLD.state THEN PERFORM stanchion.leave_in_doubt(OLD); END IF;
   -- the proof never stays: the next writer must present its own
   NEW.proof := 0;"""
 VERSIONED = """
@@ -68,6 +69,7 @@ OPERATION_RULES = """
       SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.tenant_id = OLD.tenant_id AND a.ended_at IS NULL AND a.lease_until >= stanchion.clock()) THEN NULL;
     ELSIF NEW.proof = -2 AND NEW.state = 'unknown' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
     ELSIF NEW.proof = -3 AND OLD.state = 'unknown' AND coalesce(NEW.settled_by, '') <> '' THEN NULL;
+    ELSIF NEW.proof = -5 AND NEW.state = 'unknown' AND stanchion.may_still_land(OLD) THEN NULL;  -- honest whoever says it
     ELSIF NEW.proof = -4 AND NEW.state = 'compensated' AND EXISTS (
       SELECT FROM stanchion.operation c WHERE c.compensates = OLD.operation_id AND c.tenant_id = OLD.tenant_id AND c.state = 'confirmed') THEN NULL;
     ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('an operation is not moved to %s by a writer with proof %s', NEW.state, NEW.proof);

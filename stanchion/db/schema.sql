@@ -856,7 +856,7 @@ CREATE INDEX approval_open ON stanchion.approval (tenant_id, approval_id) WHERE 
 
 CREATE INDEX approval_open_of_run ON stanchion.approval (run_id) WHERE state = 'requested';
 
-CREATE UNIQUE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) WHERE spent_by IS NOT NULL;
+CREATE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) WHERE spent_by IS NOT NULL;
 
 CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote IN ('approve', 'reject', 'delegate');
 
@@ -1324,7 +1324,7 @@ $$;
 -- locks: none
 CREATE FUNCTION approval_fault(a approval, o operation) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT CASE
-    WHEN a.tenant_id IS DISTINCT FROM o.tenant_id OR a.task_id IS DISTINCT FROM o.task_id THEN 'another task'
+    WHEN a.tenant_id IS DISTINCT FROM o.tenant_id OR a.task_id IS DISTINCT FROM (SELECT r.task_id FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = o.tenant_id) THEN 'another task'
     WHEN a.operation_kind IS DISTINCT FROM o.kind THEN 'another kind of operation'
     WHEN a.operation_key IS NOT NULL AND a.operation_key <> o.key THEN 'another key'
     WHEN a.payload_hash IS DISTINCT FROM o.payload_hash THEN 'another payload'
@@ -1899,7 +1899,7 @@ END $$;
 -- locks: none
 CREATE FUNCTION compensated_of(p_run uuid) RETURNS jsonb LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT jsonb_build_object('effects', jsonb_agg(jsonb_build_object('operation', o.operation_id, 'kind', o.kind, 'key', o.key, 'state', o.state, 'reach', o.reach) ORDER BY o.confirmed_at))
-  FROM operation o WHERE o.run_id = p_run AND o.state IN ('confirmed', 'compensated') AND o.compensates IS NULL HAVING count(*) > 0
+  FROM operation o WHERE o.run_id = p_run AND o.state IN ('confirmed', 'compensated', 'unknown') AND o.compensates IS NULL HAVING count(*) > 0
 $$;
 
 -- purpose: accept the results of a batch, let them arrive where they are awaited, end runs that are done, lease what became ready to the same worker; a row `posted` tells that there is something for the relay
@@ -2342,7 +2342,7 @@ DECLARE
 BEGIN
   FOR o IN SELECT x.* FROM operation x WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id AND may_still_land(x) ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
     v_n := v_n + 1;
-    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = -2, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = -5, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
     PERFORM note_operation(o, 'OperationUnknown', NULL, 'canceller', p_reason);
   END LOOP;
   IF s.state IN ('leased', 'running') THEN
@@ -3725,6 +3725,21 @@ BEGIN
   FROM u;
 END $$;
 
+-- purpose: a step ends without its result that had sent something and was to send it again: nobody knows what became of it, and the ledger says so
+-- transition: operation prepared -> unknown
+-- fenced by: the operation alone: what may have been done is never taken for not sent
+-- locks: the caller holds the step; its operations
+CREATE FUNCTION leave_in_doubt(s step) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  o operation;
+BEGIN
+  FOR o IN SELECT x.* FROM operation x WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id AND may_still_land(x) ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
+    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = -5, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
+    PERFORM note_operation(o, 'OperationUnknown', NULL, 'engine', jsonb_build_object('why', 'its step has ended, and what was sent may still land'));
+  END LOOP;
+END $$;
+
 -- purpose: let go what holds until someone reopens a failed step, once nobody waits for that any more: in the branches of a fan-out when no join over it holds, and (p_deep) in all that is inside them when none waits at all
 -- transition: barrier waiting -> cancelled; what it holds, and what a failed step could have chosen, pending -> skipped
 -- fenced by: the joins over the fan-out being decided
@@ -3942,7 +3957,7 @@ $$;
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION may_still_land(o operation) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT o.state = 'prepared' AND o.sends > 0 AND o.probes > 0 AND o.settled_by IS NULL AND NOT coalesce(o.lands_until < clock(), false)
+  SELECT o.state = 'prepared' AND o.sends > 0 AND o.settled_by IS NULL AND NOT coalesce(o.lands_until < clock(), false)
 $$;
 
 -- purpose: joins of live runs whose counts are not those of their branches, among the next ones that have waited for so long; one snapshot sees both, so it takes no locks
@@ -4394,6 +4409,8 @@ BEGIN
   SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
   IF o.state IS DISTINCT FROM 'dispatched' THEN RETURN coalesce(o.state, 'gone'); END IF;
   v_now := clock();
+  -- that this one was refused says nothing of one before it, which may be done or still land
+  IF p_state = 'refused' AND o.sends > 1 THEN p_state := 'unknown'; END IF;
   UPDATE operation x SET state = p_state, version = x.version + 1, proof = s.fence, updated_at = v_now, receipt = p_receipt, provider_id = p_provider_id, error = p_error,
     sends = x.sends - (p_state = 'prepared')::int, confirmed_at = CASE WHEN p_state = 'confirmed' THEN v_now END, verified_at = CASE WHEN p_state = 'confirmed' THEN v_now END,
     unknown_since = CASE WHEN p_state = 'unknown' THEN v_now END
@@ -5945,7 +5962,7 @@ BEGIN
   IF o.state <> 'unknown' THEN RETURN o.state; END IF;
   v_now := clock();
   IF o.cost IS NOT NULL THEN PERFORM hold_costs(o); END IF;
-  v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
+  v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT (r.state = 'cancelling' AND s.kind <> 'undo') OR s.state IN ('succeeded', 'failed', 'cancelled') FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
   PERFORM add_probe(o, p_actor, CASE WHEN p_done THEN 'done' ELSE 'not_done' END, true, jsonb_build_object('reason', p_reason, 'proof', p_proof));
   UPDATE operation x SET state = v_state, version = x.version + 1, proof = -3, settled_by = p_actor, updated_at = v_now, receipt = CASE WHEN p_done THEN p_receipt END,
     confirmed_at = CASE WHEN p_done THEN v_now END, unknown_since = NULL
@@ -5956,7 +5973,7 @@ BEGIN
   IF s.state = 'unknown' AND s.doubts = 1 THEN
     s.doubts := 0;
     PERFORM go_on(s, 0, p_actor, jsonb_build_object('operation', o.operation_id));
-  ELSE
+  ELSIF s.doubts > 0 THEN
     -- a probe holds the step at this moment, or it has more in doubt
     UPDATE step x SET doubts = x.doubts - 1, proof = CASE WHEN x.state = 'unknown' THEN 0 ELSE -3 END WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
   END IF;
@@ -6076,7 +6093,7 @@ BEGIN
   SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   SELECT 'person:' || p.name INTO v_subject FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant;
   SELECT v.vote INTO v_said FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate');
-  IF v_said = p_vote AND p_vote <> 'delegate' AND p_hash = a.payload_hash THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
+  IF v_said = p_vote AND p_hash = a.payload_hash AND (p_vote <> 'delegate' OR EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.delegate_to = p_delegate)) THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
   v_fault := speaker_fault(a, p_person, p_vote);
   IF v_fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST009', MESSAGE = 'E-APR-03 ' || CASE v_fault WHEN 'requester' THEN 'whoever asked for it may not decide it' WHEN 'delegated' THEN 'the vote was passed on'
@@ -6096,6 +6113,9 @@ BEGIN
   END IF;
   INSERT INTO approval_vote (tenant_id, approval_id, number, person_id, subject, vote, payload_hash, comment, delegate_to)
   SELECT p_tenant, p_approval, count(*) + 1, p_person, v_subject, p_vote, p_hash, p_comment, p_delegate FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant;
+  IF p_vote = 'delegate' AND (SELECT count(*) FROM (SELECT FROM person p WHERE p.tenant_id = p_tenant AND voter_fault(a, p.person_id) IS NULL LIMIT a.needs) x) < a.needs THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-06 the vote can''t be passed on to them: too few would be left to approve it';
+  END IF;
   UPDATE approval x SET updated_at = clock() WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant RETURNING * INTO a;
   PERFORM note_approval(a, 'ApprovalVoted', v_subject, jsonb_build_object('vote', p_vote, 'comment', p_comment, 'delegate_to', p_delegate));
   v_state := CASE WHEN p_vote = 'reject' THEN 'rejected' WHEN p_vote = 'approve' AND votes_for(a) >= a.needs THEN 'granted' ELSE a.state END;
@@ -6118,7 +6138,8 @@ CREATE FUNCTION voter_fault(a approval, p_person uuid) RETURNS text LANGUAGE sql
     WHEN EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p.person_id AND v.vote = 'delegate') THEN 'delegated'
     WHEN a.people = '{}' AND a.teams = '{}' OR p.name = ANY (a.people) THEN NULL
     WHEN EXISTS (SELECT FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id AND m.team = ANY (a.teams)) THEN NULL
-    WHEN EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'delegate' AND v.delegate_to = p.name) THEN NULL
+    WHEN EXISTS (SELECT FROM approval_vote v JOIN person g ON g.person_id = v.person_id AND g.tenant_id = v.tenant_id WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'delegate' AND v.delegate_to = p.name
+      AND g.disabled_at IS NULL AND g.role IN ('approver', 'admin', 'platform')) THEN NULL
     ELSE 'not asked' END
   FROM (SELECT 1) one LEFT JOIN person p ON p.person_id = p_person AND p.tenant_id = a.tenant_id
 $$;
@@ -6320,6 +6341,7 @@ BEGIN
   ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'a step is reopened only while its run is live';
   END IF;
+  IF NEW.state IN ('failed', 'cancelled') AND NEW.state <> OLD.state THEN PERFORM stanchion.leave_in_doubt(OLD); END IF;
   -- the proof never stays: the next writer must present its own
   NEW.proof := 0;
   RETURN NEW;
@@ -6430,6 +6452,7 @@ BEGIN
       SELECT FROM stanchion.attempt a WHERE a.step_id = OLD.step_id AND a.tenant_id = OLD.tenant_id AND a.ended_at IS NULL AND a.lease_until >= stanchion.clock()) THEN NULL;
     ELSIF NEW.proof = -2 AND NEW.state = 'unknown' AND EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state = 'cancelling') THEN NULL;
     ELSIF NEW.proof = -3 AND OLD.state = 'unknown' AND coalesce(NEW.settled_by, '') <> '' THEN NULL;
+    ELSIF NEW.proof = -5 AND NEW.state = 'unknown' AND stanchion.may_still_land(OLD) THEN NULL;  -- honest whoever says it
     ELSIF NEW.proof = -4 AND NEW.state = 'compensated' AND EXISTS (
       SELECT FROM stanchion.operation c WHERE c.compensates = OLD.operation_id AND c.tenant_id = OLD.tenant_id AND c.state = 'confirmed') THEN NULL;
     ELSE RAISE EXCEPTION USING ERRCODE = 'ST003', MESSAGE = format('an operation is not moved to %s by a writer with proof %s', NEW.state, NEW.proof);

@@ -253,7 +253,8 @@ class Gateway:
                 wait_seconds=error.wait_seconds,
             ) from error
         except Refused as error:
-            await self._settle(operation_id, "refused", error=_told(error.code, error))
+            if await self._settle(operation_id, "refused", error=_told(error.code, error)) == "unknown":
+                return "unknown", None  # it was sent before, and that may have been done
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the request may have been executed
             failpoints.hit(SENT, kind=operation.kind, key=intent.key, step=self.lease.node)

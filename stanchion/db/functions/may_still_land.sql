@@ -3,5 +3,5 @@
 -- fenced by: nothing
 -- locks: none
 CREATE FUNCTION may_still_land(o operation) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
-  SELECT o.state = 'prepared' AND o.sends > 0 AND o.probes > 0 AND o.settled_by IS NULL AND NOT coalesce(o.lands_until < clock(), false)
+  SELECT o.state = 'prepared' AND o.sends > 0 AND o.settled_by IS NULL AND NOT coalesce(o.lands_until < clock(), false)
 $$;

@@ -17,6 +17,8 @@ BEGIN
   SELECT x.* INTO o FROM operation x WHERE x.operation_id = p_operation AND x.tenant_id = s.tenant_id AND x.step_id = s.step_id FOR NO KEY UPDATE;
   IF o.state IS DISTINCT FROM 'dispatched' THEN RETURN coalesce(o.state, 'gone'); END IF;
   v_now := clock();
+  -- that this one was refused says nothing of one before it, which may be done or still land
+  IF p_state = 'refused' AND o.sends > 1 THEN p_state := 'unknown'; END IF;
   UPDATE operation x SET state = p_state, version = x.version + 1, proof = s.fence, updated_at = v_now, receipt = p_receipt, provider_id = p_provider_id, error = p_error,
     sends = x.sends - (p_state = 'prepared')::int, confirmed_at = CASE WHEN p_state = 'confirmed' THEN v_now END, verified_at = CASE WHEN p_state = 'confirmed' THEN v_now END,
     unknown_since = CASE WHEN p_state = 'unknown' THEN v_now END

@@ -16,7 +16,7 @@ BEGIN
   IF o.state <> 'unknown' THEN RETURN o.state; END IF;
   v_now := clock();
   IF o.cost IS NOT NULL THEN PERFORM hold_costs(o); END IF;
-  v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT r.state = 'cancelling' AND s.kind <> 'undo' FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
+  v_state := CASE WHEN p_done THEN 'confirmed' WHEN (SELECT (r.state = 'cancelling' AND s.kind <> 'undo') OR s.state IN ('succeeded', 'failed', 'cancelled') FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = p_tenant FOR SHARE) THEN 'not_done' ELSE 'prepared' END;
   PERFORM add_probe(o, p_actor, CASE WHEN p_done THEN 'done' ELSE 'not_done' END, true, jsonb_build_object('reason', p_reason, 'proof', p_proof));
   UPDATE operation x SET state = v_state, version = x.version + 1, proof = -3, settled_by = p_actor, updated_at = v_now, receipt = CASE WHEN p_done THEN p_receipt END,
     confirmed_at = CASE WHEN p_done THEN v_now END, unknown_since = NULL
@@ -27,7 +27,7 @@ BEGIN
   IF s.state = 'unknown' AND s.doubts = 1 THEN
     s.doubts := 0;
     PERFORM go_on(s, 0, p_actor, jsonb_build_object('operation', o.operation_id));
-  ELSE
+  ELSIF s.doubts > 0 THEN
     -- a probe holds the step at this moment, or it has more in doubt
     UPDATE step x SET doubts = x.doubts - 1, proof = CASE WHEN x.state = 'unknown' THEN 0 ELSE -3 END WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
   END IF;

@@ -17,7 +17,7 @@ BEGIN
   SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
   SELECT 'person:' || p.name INTO v_subject FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant;
   SELECT v.vote INTO v_said FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate');
-  IF v_said = p_vote AND p_vote <> 'delegate' AND p_hash = a.payload_hash THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
+  IF v_said = p_vote AND p_hash = a.payload_hash AND (p_vote <> 'delegate' OR EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.delegate_to = p_delegate)) THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
   v_fault := speaker_fault(a, p_person, p_vote);
   IF v_fault IS NOT NULL THEN
     RAISE EXCEPTION USING ERRCODE = 'ST009', MESSAGE = 'E-APR-03 ' || CASE v_fault WHEN 'requester' THEN 'whoever asked for it may not decide it' WHEN 'delegated' THEN 'the vote was passed on'
@@ -37,6 +37,9 @@ BEGIN
   END IF;
   INSERT INTO approval_vote (tenant_id, approval_id, number, person_id, subject, vote, payload_hash, comment, delegate_to)
   SELECT p_tenant, p_approval, count(*) + 1, p_person, v_subject, p_vote, p_hash, p_comment, p_delegate FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant;
+  IF p_vote = 'delegate' AND (SELECT count(*) FROM (SELECT FROM person p WHERE p.tenant_id = p_tenant AND voter_fault(a, p.person_id) IS NULL LIMIT a.needs) x) < a.needs THEN
+    RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-APR-06 the vote can''t be passed on to them: too few would be left to approve it';
+  END IF;
   UPDATE approval x SET updated_at = clock() WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant RETURNING * INTO a;
   PERFORM note_approval(a, 'ApprovalVoted', v_subject, jsonb_build_object('vote', p_vote, 'comment', p_comment, 'delegate_to', p_delegate));
   v_state := CASE WHEN p_vote = 'reject' THEN 'rejected' WHEN p_vote = 'approve' AND votes_for(a) >= a.needs THEN 'granted' ELSE a.state END;

@@ -9,7 +9,8 @@ CREATE FUNCTION voter_fault(a approval, p_person uuid) RETURNS text LANGUAGE sql
     WHEN EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p.person_id AND v.vote = 'delegate') THEN 'delegated'
     WHEN a.people = '{}' AND a.teams = '{}' OR p.name = ANY (a.people) THEN NULL
     WHEN EXISTS (SELECT FROM team_member m WHERE m.person_id = p.person_id AND m.tenant_id = p.tenant_id AND m.team = ANY (a.teams)) THEN NULL
-    WHEN EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'delegate' AND v.delegate_to = p.name) THEN NULL
+    WHEN EXISTS (SELECT FROM approval_vote v JOIN person g ON g.person_id = v.person_id AND g.tenant_id = v.tenant_id WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'delegate' AND v.delegate_to = p.name
+      AND g.disabled_at IS NULL AND g.role IN ('approver', 'admin', 'platform')) THEN NULL
     ELSE 'not asked' END
   FROM (SELECT 1) one LEFT JOIN person p ON p.person_id = p_person AND p.tenant_id = a.tenant_id
 $$;

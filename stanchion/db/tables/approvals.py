@@ -66,7 +66,7 @@ approval = Table(
     Index("approval_of_task", "task_id", "approval_id"),
     Index("approval_open", "tenant_id", "approval_id", postgresql_where=text("state = 'requested'")),
     Index("approval_newest", "tenant_id", "approval_id"),
-    Index("approval_spent", "spent_by", "tenant_id", unique=True, postgresql_where=text("spent_by IS NOT NULL")),
+    Index("approval_spent", "spent_by", "tenant_id", postgresql_where=text("spent_by IS NOT NULL")),
     CheckConstraint("octet_length(payload_hash) = 32", name="an_approval_is_bound_to_a_sha256"),
     CheckConstraint("(resource_id IS NULL) = (resource_sha256 IS NULL)", name="a_resource_is_bound_with_its_content"),
     CheckConstraint("operation_key IS NULL OR operation_kind IS NOT NULL", name="a_key_belongs_to_an_operation"),

@@ -38,7 +38,7 @@ def doubts_are_known(facts: Facts) -> Iterator[Said]:
     """A step counts what it has sent and does not know the fate of; while it does, it has not settled."""
     counted: dict[object, int] = {}
     for operation in facts.operations:
-        if operation["state"] in legal.IN_DOUBT:
+        if operation["state"] in legal.IN_DOUBT and not _left_behind(facts, operation):
             counted[operation["step_id"]] = counted.get(operation["step_id"], 0) + 1
     for step in facts.steps:
         where = f"step {step['step_id']} ({step['node']}[{step['idx']}])"
@@ -49,11 +49,22 @@ def doubts_are_known(facts: Facts) -> Iterator[Said]:
             yield where, f"it is {step['state']}, and nobody knows what became of what it sent"
 
 
+def _left_behind(facts: Facts, operation: Row) -> bool:
+    """Whether its step ended before it was known what became of a request that had not been found: a person has to tell."""
+    events = facts.operation_events.get(operation["operation_id"], [])
+    return bool(events) and (events[-1]["kind"], events[-1]["actor"]) == ("OperationUnknown", "engine")
+
+
 def nothing_in_doubt_at_the_end(facts: Facts) -> Iterator[Said]:
     """A run that has ended knows what became of all that it did."""
     for operation in facts.operations:
         run = facts.run.get(operation["run_id"])
-        if run is not None and run["state"] in legal.TERMINAL_RUNS and operation["state"] in legal.IN_DOUBT:
+        if (
+            run is not None
+            and run["state"] in legal.TERMINAL_RUNS
+            and operation["state"] in legal.IN_DOUBT
+            and not _left_behind(facts, operation)
+        ):
             step = facts.step.get(operation["step_id"])
             if step is None or step["kind"] != "undo":  # what a person has undone later has a time of its own
                 yield _named(operation), f"it is {operation['state']}, and its run is {run['state']}"

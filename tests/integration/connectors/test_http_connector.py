@@ -124,6 +124,19 @@ class TestAnswers:
             with pytest.raises(Exception, match="302"):
                 host.operation("x.y", "POST", "/", unsafe_no_check="test").do(call(), {})
 
+    @pytest.mark.parametrize("field", ["", ".", "..", None])
+    def test_a_field_never_leads_to_another_address(self, field: str | None) -> None:
+        """A client folds such parts of a path away: nothing leaves, and that is certain."""
+        with Raw(b"{}") as url:
+            host = opened(url, guard=patient(url))
+            operation = host.operation("x.y", "PUT", "/things/{name}/parts", unsafe_no_check="test")
+            before = len(Raw.seen)
+            with pytest.raises(Refused, match="can't be filled"):
+                operation.do(call(), {} if field is None else {"name": field})
+            assert len(Raw.seen) == before
+            operation.do(call(), {"name": "..."})
+        assert Raw.seen[-1].startswith("PUT /things/.../parts ")
+
     def test_fields_of_a_path_are_quoted(self, press: Press) -> None:
         with Raw(b"{}") as url:
             host = opened(url, guard=patient(url))

@@ -12,9 +12,11 @@ from kit.engine import Engine, Worker
 from kit.flows import result
 from kit.outside import Outside
 
+from stanchion.authority.approvals import shape_fault
 from stanchion.authority.tasks import Tasks
 from stanchion.authority.workflows import Workflows
-from stanchion.errors import Conflict, NotAllowed
+from stanchion.contracts import ids
+from stanchion.errors import Conflict, NotAllowed, Rejected
 from stanchion.workflow import Ctx, Results, Workflow
 from stanchion.workflow.approval import Ask, Decision
 
@@ -261,6 +263,31 @@ class TestEdits:
             self.edit(people, "ann", changed)
         assert people.state == "requested"
 
+    @pytest.mark.parametrize(
+        ("shown", "changed", "where"),
+        [
+            ([1, 2], [3], None),
+            ([1], [{"a": 1}], "$[0]"),
+            ([{"a": 1}], [{"a": 2}, {"b": 1}], "$[1]"),
+            ([], ["anything"], None),
+            ({"a": None}, {"a": [1]}, None),
+        ],
+    )
+    def test_items_of_lists_are_like_those_before(self, shown: Any, changed: Any, where: str | None) -> None:
+        assert shape_fault(shown, changed) == where
+
+    def test_a_number_that_could_not_be_sent_is_refused(
+        self, engine: Engine, outside: Outside, people: Deciding
+    ) -> None:
+        """The database keeps 1e16 as a whole number, which no payload may hold."""
+        page = {"title": "A page", "price": 1.5}
+        engine.submit(asking(outside, page=page, by="editors"))
+        with crew(engine) as worker:
+            asked(engine, worker)
+        with pytest.raises(Rejected, match=r"E-DATA-06|whole number"):
+            self.edit(people, "ann", page | {"price": 1e16})
+        assert self.edit(people, "ann", page | {"price": 2.0})
+
     def test_an_edit_leaves_somebody_who_may_approve_it(
         self, engine: Engine, outside: Outside, people: Deciding
     ) -> None:
@@ -294,3 +321,103 @@ def test_a_question_is_answered_and_decides_nothing(engine: Engine, outside: Out
     assert people.say("ann") == "granted"
     votes = engine.all("SELECT vote FROM stanchion.approval_vote ORDER BY number")
     assert votes == ["ask_back", "answer", "approve"]
+
+
+class TestDelegating:
+    def test_it_leaves_enough_who_may_approve(self, engine: Engine, outside: Outside, people: Deciding) -> None:
+        """Whoever passes on to somebody who is asked anyway makes one vote of two."""
+        engine.submit(asking(outside, by=("person:ann", "person:bob"), needs=2))
+        with crew(engine) as worker:
+            asked(engine, worker)
+        with pytest.raises(Conflict, match="too few would be left"):
+            people.say("ann", "delegate", to="bob")
+        assert people.say("ann") == "requested"
+        assert people.say("bob") == "granted"
+
+    def test_it_is_repeated_when_its_answer_got_lost(self, engine: Engine, outside: Outside, people: Deciding) -> None:
+        engine.submit(asking(outside, by="person:ann"))
+        with crew(engine) as worker:
+            asked(engine, worker)
+        assert people.say("ann", "delegate", to="bob") == "requested"
+        assert people.say("ann", "delegate", to="bob") == "requested"
+        assert engine.one("SELECT count(*) FROM stanchion.approval_vote")[0] == 1
+
+    def test_it_is_worth_what_its_giver_is(self, engine: Engine, outside: Outside, people: Deciding) -> None:
+        """Disabled since: what was passed on does not count when the effect is to leave."""
+        engine.submit(asking(outside, by="person:ann"))
+        with crew(engine) as worker:
+            asked(engine, worker)
+            people.say("ann", "delegate", to="bob")
+            assert people.say("bob") == "granted"
+            engine.admin.execute("UPDATE stanchion.person SET disabled_at = now() WHERE name = 'ann'")
+            sent(engine, worker)
+        assert failure(engine)[0] == "E-APR-08"
+        assert outside.executed == []
+
+
+@pytest.mark.parametrize("lapse", ["revoked", "expired"])
+def test_one_operation_may_need_a_second_approval(
+    engine: Engine, outside: Outside, people: Deciding, lapse: str
+) -> None:
+    """The first was used and nothing left; it lapsed, the task is retried and asks again, and that yes is worth one."""
+    outside.script.append("not_sent")
+    publish = outside.operation(needs_approval=True)
+    wf = Workflow("twice", operations=[publish])
+
+    @wf.approval(by="editors", within="1h")
+    def review(ctx: Ctx) -> Ask:
+        return Ask("Publish it?", PAGE, publish, key="spring")
+
+    @wf.step(after=review, retries=0)
+    async def send(ctx: Ctx, decision: Decision) -> dict[str, Any]:
+        return await ctx.op(publish, PAGE, key="spring", approval=decision)
+
+    task = engine.submit(wf)
+    with crew(engine) as worker:
+        asked(engine, worker)
+        people.say("ann")
+        sent(engine, worker)
+        assert end(engine, task)[0] == "failed"
+        assert people.state == "spent"
+        if lapse == "revoked":
+            people.revoke()
+        else:
+            engine.forward(3_601)
+        Tasks(engine.service, Workflows(engine.service)).retry(engine.tenant, task.task_id, reason="x", actor="test")
+        worker.work(lambda: people.state == "requested")
+        people.say("bob")
+        worker.work(lambda: engine.task(task)[0] == "completed")
+    assert len(outside.executed) == 1
+
+
+def test_an_approval_is_for_the_task_that_asked(engine: Engine, outside: Outside, people: Deciding) -> None:
+    """One key for the whole tenant: another task that takes the operation over can't send with the first one's yes."""
+    publish = outside.operation(needs_approval=True, scope="tenant")
+    first, other = (Workflow(name, operations=[publish]) for name in ("first", "other"))
+    outside.script.append("not_sent")
+
+    @first.approval(by="editors")
+    def review(ctx: Ctx) -> Ask:
+        return Ask("Publish it?", PAGE, publish, key="spring")
+
+    @first.step(after=review, retries=9, retry_delay="1h", retry_cap="1h")
+    async def send(ctx: Ctx, decision: Decision) -> dict[str, Any]:
+        return await ctx.op(publish, PAGE, key="spring", approval=decision)
+
+    @other.step(retries=0)
+    async def steal(ctx: Ctx, approval: str) -> dict[str, Any]:
+        return await ctx.op(publish, PAGE, key="spring", approval=Decision(approval, True, "granted"))
+
+    task = engine.submit(first)
+    engine.register(other)
+    with crew(engine) as worker:
+        asked(engine, worker)
+        people.say("ann")
+        worker.work(lambda: state_of(engine, "send") == "retry_wait")
+        engine.cancel(task)
+        engine.sweep()
+        engine.submit(other, input={"approval": ids.public(ids.APPROVAL, people.id)})
+        worker.work(lambda: state_of(engine, "steal") in ("succeeded", "failed"))
+    whys = engine.all("SELECT error->>'why' FROM stanchion.attempt WHERE error->>'code' = 'E-APR-08'")
+    assert whys == ["the approval is for another task"]
+    assert outside.executed == []

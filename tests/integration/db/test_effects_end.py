@@ -11,6 +11,7 @@ from kit.engine import Engine
 from kit.outside import Outside
 
 from stanchion.authority.ledger import Ledger
+from stanchion.authority.operations import Operations
 from stanchion.authority.tasks import Tasks
 from stanchion.authority.workflows import Workflows
 from stanchion.errors import Conflict
@@ -205,3 +206,64 @@ class TestLateLandings:
         assert engine.task(task) == ("cancelled", "cancelled")
         assert ledger(engine)[0] == "confirmed"
         assert len(outside.executed) == 1
+
+
+class TestLeftBehind:
+    """A step ends that had sent something, and was to send it again: it may have been done, and the ledger says so."""
+
+    @pytest.mark.parametrize("then", ["never", "not_sent", "refused"])
+    def test_its_attempts_are_used_up(self, engine: Engine, outside: Outside, then: str) -> None:
+        """Whatever became of the requests after the first one; what it costs stays spent, and a person tells."""
+        outside.script.extend(["late", *[then] * 5])
+        publish = outside.operation(cost={"usd": 1})
+        wf = Workflow("used_up", operations=[publish], budget={"usd": 5})
+
+        @wf.step(retries=0)
+        async def send(ctx: Ctx) -> dict[str, Any]:
+            return await ctx.op(publish, PAGE, key="spring")
+
+        task = engine.submit(wf)
+        with crew(engine) as worker:
+            worker.work(lambda: step_state(engine) == "failed")
+        engine.sweep()
+        assert engine.task(task)[0] == "failed"
+        assert ledger(engine)[0] == "unknown"
+        assert engine.one("SELECT spent::int FROM stanchion.budget")[0] == 1
+        (effect,) = engine.one("SELECT reason->'effects' FROM stanchion.run")[0]
+        assert effect["state"] == "unknown"
+        outside.land()
+        operation = engine.one("SELECT operation_id FROM stanchion.operation")[0]
+        told = Operations(engine.service).tell(
+            engine.tenant,
+            operation,
+            done=True,
+            reason="it stands there",
+            proof="seen",
+            receipt={"id": "x"},
+            actor="ann",
+        )
+        assert told == "confirmed"
+        assert len(outside.executed) == 1
+
+    def test_cancelled_while_it_waits_for_its_retry(self, engine: Engine, outside: Outside) -> None:
+        """The run waits until it is known."""
+        outside.script.extend(["late", "never", "never"])
+        publish = outside.operation()
+        wf = Workflow("waits", operations=[publish])
+
+        @wf.step(retries=5, retry_delay="1h", retry_cap="1h")
+        async def send(ctx: Ctx) -> dict[str, Any]:
+            return await ctx.op(publish, PAGE, key="spring")
+
+        task = engine.submit(wf)
+        with crew(engine) as worker:
+            worker.work(lambda: step_state(engine) == "retry_wait")
+            engine.cancel(task)
+            engine.sweep()
+            assert (step_state(engine), ledger(engine)[0]) == ("unknown", "unknown")
+            outside.land()
+            tick(engine)
+            worker.work(lambda: step_state(engine) == "cancelled")
+            engine.sweep()
+        assert engine.task(task)[0] == "cancelled"
+        assert ledger(engine)[0] == "confirmed"

@@ -308,7 +308,7 @@ CREATE UNIQUE INDEX approval_of_step ON stanchion.approval (step_id, fence, tena
 CREATE INDEX approval_of_task ON stanchion.approval (task_id, approval_id);
 CREATE INDEX approval_open ON stanchion.approval (tenant_id, approval_id) WHERE state = 'requested';
 CREATE INDEX approval_open_of_run ON stanchion.approval (run_id) WHERE state = 'requested';
-CREATE UNIQUE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) WHERE spent_by IS NOT NULL;
+CREATE INDEX approval_spent ON stanchion.approval (spent_by, tenant_id) WHERE spent_by IS NOT NULL;
 CREATE INDEX approval_passed_on ON stanchion.approval_vote (tenant_id, delegate_to) WHERE delegate_to IS NOT NULL;
 CREATE UNIQUE INDEX approval_one_say_each ON stanchion.approval_vote (approval_id, person_id, tenant_id) WHERE vote IN ('approve', 'reject', 'delegate');
 
