@@ -87,8 +87,13 @@ def question(proposal: Proposal) -> Ask:
 
 
 def published(report: Report, receipt: HttpReceipt, decision: Decision) -> Report:
-    """The report with the receipt of its publication, from the reply to the request or from a look-up."""
-    body: Mapping[str, Any] = receipt["body"]
-    found: Mapping[str, Any] = body.get("receipt", body)
+    """The report with the receipt of its publication, from the reply to the request or from a look-up.
+
+    It is published whatever the receipt looks like: one that can't be read is said in the note.
+    """
+    body: Any = receipt["body"]
+    found = body.get("receipt", body) if isinstance(body, Mapping) else None
+    if not isinstance(found, Mapping) or not {"id", "url", "at"} <= found.keys():
+        return replace(report, note="published; the receipt of the press can't be read")
     done = Publication(str(found["id"]), press.base_url + str(found["url"]), str(found["at"]), decision.by)
     return replace(report, publication=done)

@@ -9,10 +9,7 @@ DECLARE
   a approval;
   v approval;
 BEGIN
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
-  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  a := hold_approval(p_tenant, p_approval);
   v_now := clock();
   SELECT * INTO v FROM approval x WHERE x.replaces = p_approval AND x.tenant_id = p_tenant AND x.run_id = a.run_id AND x.edited_by = v_subject AND x.payload_hash = p_hash;
   IF FOUND THEN RETURN v.approval_id; END IF;  -- asked again, since the answer got lost

@@ -7,10 +7,7 @@ DECLARE
   a approval;
   d record;
 BEGIN
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
-  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  a := hold_approval(p_tenant, p_approval);
   IF a.state = 'revoked' THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
   IF a.state NOT IN ('requested', 'granted', 'spent') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-01 the approval is %s', a.state); END IF;
   IF a.state = 'spent' AND (SELECT o.state NOT IN ('prepared', 'dispatched', 'unknown') FROM operation o WHERE o.operation_id = a.spent_by AND o.tenant_id = p_tenant) THEN

@@ -93,3 +93,11 @@ def test_receipts_of_replies_and_of_look_ups(press: str) -> None:
     assert reply.publication is not None
     assert reply.publication.url == f"{press}/publications/pub_1"
     assert reply.publication.approved_by == ["person:ana"]
+
+
+@pytest.mark.parametrize("body", [None, "done", [], {}, {"receipt": None}, {"id": "pub_1"}])
+def test_a_receipt_that_cant_be_read_fails_nothing(body: object) -> None:
+    """It is published: the step must not fail over how the press says so."""
+    report = published(REPORT, {"status": 200, "body": body, "id": None}, YES)
+    assert report.publication is None
+    assert report.note == "published; the receipt of the press can't be read"

@@ -375,7 +375,8 @@ $$;
 -- locks: none
 CREATE FUNCTION approval_fault(a approval, o operation) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT CASE
-    WHEN a.tenant_id IS DISTINCT FROM o.tenant_id OR a.task_id IS DISTINCT FROM (SELECT r.task_id FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = o.tenant_id) THEN 'another task'
+    WHEN a.tenant_id IS DISTINCT FROM o.tenant_id OR a.task_id IS DISTINCT FROM (SELECT r.task_id FROM run r WHERE r.run_id = o.run_id AND r.tenant_id = o.tenant_id)
+      OR o.scope_id IS DISTINCT FROM o.tenant_id AND a.task_id IS DISTINCT FROM o.task_id THEN 'another task'
     WHEN a.operation_kind IS DISTINCT FROM o.kind THEN 'another kind of operation'
     WHEN a.operation_key IS NOT NULL AND a.operation_key <> o.key THEN 'another key'
     WHEN a.payload_hash IS DISTINCT FROM o.payload_hash THEN 'another payload'
@@ -1498,10 +1499,7 @@ DECLARE
   a approval;
   v approval;
 BEGIN
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
-  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  a := hold_approval(p_tenant, p_approval);
   v_now := clock();
   SELECT * INTO v FROM approval x WHERE x.replaces = p_approval AND x.tenant_id = p_tenant AND x.run_id = a.run_id AND x.edited_by = v_subject AND x.payload_hash = p_hash;
   IF FOUND THEN RETURN v.approval_id; END IF;  -- asked again, since the answer got lost
@@ -2497,6 +2495,21 @@ $$;
 CREATE FUNCTION header_of(p_headers jsonb, p_name text) RETURNS text LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$
   SELECT h->>1 FROM jsonb_array_elements(p_headers) h WHERE h->>0 = p_name LIMIT 1
 $$;
+
+-- purpose: an approval that somebody decides, changes or takes back, held together with the step that waits for it
+-- transition: none
+-- fenced by: nothing: what is decided is looked at under the lock
+-- locks: the step, then the approval
+CREATE FUNCTION hold_approval(p_tenant uuid, p_approval uuid) RETURNS approval LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  a approval;
+BEGIN
+  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
+  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
+  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
+  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  RETURN a;
+END $$;
 
 -- purpose: keep others from spending of a task's budget until this is committed
 -- transition: none
@@ -4515,10 +4528,7 @@ DECLARE
   a approval;
   d record;
 BEGIN
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
-  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  a := hold_approval(p_tenant, p_approval);
   IF a.state = 'revoked' THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
   IF a.state NOT IN ('requested', 'granted', 'spent') THEN RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = format('E-APR-01 the approval is %s', a.state); END IF;
   IF a.state = 'spent' AND (SELECT o.state NOT IN ('prepared', 'dispatched', 'unknown') FROM operation o WHERE o.operation_id = a.spent_by AND o.tenant_id = p_tenant) THEN
@@ -5138,10 +5148,7 @@ DECLARE
   a approval;
   d record;
 BEGIN
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant;
-  IF NOT FOUND THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such approval in this tenant'; END IF;
-  PERFORM FROM step s WHERE s.step_id = a.step_id AND s.tenant_id = p_tenant FOR NO KEY UPDATE;
-  SELECT * INTO a FROM approval x WHERE x.approval_id = p_approval AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  a := hold_approval(p_tenant, p_approval);
   SELECT 'person:' || p.name INTO v_subject FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant;
   SELECT v.vote INTO v_said FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate');
   IF v_said = p_vote AND p_hash = a.payload_hash AND (p_vote <> 'delegate' OR EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = p_approval AND v.tenant_id = p_tenant AND v.person_id = p_person AND v.delegate_to = p_delegate)) THEN RETURN a.state; END IF;  -- asked again, since the answer got lost
