@@ -183,7 +183,7 @@ class Database:
 
     @contextmanager
     def tenant(self, tenant_id: UUID) -> Iterator[Connection]:
-        """A read-only SQLAlchemy connection on which row-level security shows one tenant, for dynamic reads."""
+        """A read-only SQLAlchemy connection that sees one tenant, by row-level security, as of one moment."""
         from sqlalchemy.exc import DBAPIError
         from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -212,6 +212,7 @@ class Database:
 
         return create_engine(
             make_url(self.url).set(drivername="postgresql+psycopg"),
+            isolation_level="REPEATABLE READ",  # what is read by several statements fits together
             pool_size=self._size,
             max_overflow=self._overflow,
             pool_timeout=self._wait_seconds,

@@ -396,3 +396,14 @@ class TestSubmission:
         theirs = engine.submit(wf, idempotency_key="k")
         assert (mine.outcome, theirs.outcome) == ("created", "created")
         assert mine.task_id != theirs.task_id
+
+
+def test_what_several_statements_read_fits_together(engine: Engine) -> None:
+    """The steps of a task are counted and its joins are looked at as of one moment, whatever happens between."""
+    count = "SELECT count(*) FROM stanchion.task"
+    with engine.service.tenant(engine.tenant) as connection:
+        assert connection.exec_driver_sql(count).scalar_one() == 0
+        engine.submit(single("meanwhile"))
+        assert connection.exec_driver_sql(count).scalar_one() == 0
+    with engine.service.tenant(engine.tenant) as connection:
+        assert connection.exec_driver_sql(count).scalar_one() == 1
