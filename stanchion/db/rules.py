@@ -20,7 +20,7 @@ STEP_RULES = """
   ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'a step is reopened only while its run is live';
   END IF;
-  IF NEW.state IN ('failed', 'cancelled') AND NEW.state <> OLD.state THEN PERFORM stanchion.leave_in_doubt(OLD); END IF;
+  IF NEW.state IN ('failed', 'cancelled') AND NEW.state <> OLD.state THEN PERFORM stanchion.leave_in_doubt(OLD, 'engine', '{"why": "its step has ended, and what was sent may still land"}'); END IF;
   -- the proof never stays: the next writer must present its own
   NEW.proof := 0;"""
 VERSIONED = """

@@ -2338,14 +2338,8 @@ END $$;
 CREATE FUNCTION doubt_unsent(s step, p_reason jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
-  v_n int := 0;
-  o operation;
+  v_n int := leave_in_doubt(s, 'canceller', p_reason);
 BEGIN
-  FOR o IN SELECT x.* FROM operation x WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id AND may_still_land(x) ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
-    v_n := v_n + 1;
-    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = -5, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-    PERFORM note_operation(o, 'OperationUnknown', NULL, 'canceller', p_reason);
-  END LOOP;
   IF s.state IN ('leased', 'running') THEN
     UPDATE step x SET doubts = x.doubts + v_n, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
     RETURN;
@@ -3738,19 +3732,22 @@ BEGIN
   FROM u;
 END $$;
 
--- purpose: a step ends without its result that had sent something and was to send it again: nobody knows what became of it, and the ledger says so
+-- purpose: a step does not come to send again what it had sent and what was not found: nobody knows what became of it, and the ledger says so; tells of how many
 -- transition: operation prepared -> unknown
 -- fenced by: the operation alone: what may have been done is never taken for not sent
 -- locks: the caller holds the step; its operations
-CREATE FUNCTION leave_in_doubt(s step) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION leave_in_doubt(s step, p_actor text, p_why jsonb) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
+  v_n int := 0;
   o operation;
 BEGIN
   FOR o IN SELECT x.* FROM operation x WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id AND may_still_land(x) ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
+    v_n := v_n + 1;
     UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = -5, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-    PERFORM note_operation(o, 'OperationUnknown', NULL, 'engine', jsonb_build_object('why', 'its step has ended, and what was sent may still land'));
+    PERFORM note_operation(o, 'OperationUnknown', NULL, p_actor, p_why);
   END LOOP;
+  RETURN v_n;
 END $$;
 
 -- purpose: let go what holds until someone reopens a failed step, once nobody waits for that any more: in the branches of a fan-out when no join over it holds, and (p_deep) in all that is inside them when none waits at all
@@ -6348,7 +6345,7 @@ BEGIN
   ELSIF OLD.state = 'failed' AND NEW.state = 'ready' AND NOT EXISTS (SELECT FROM stanchion.run r WHERE r.run_id = OLD.run_id AND r.state IN ('created', 'running')) THEN
     RAISE EXCEPTION USING ERRCODE = 'ST001', MESSAGE = 'a step is reopened only while its run is live';
   END IF;
-  IF NEW.state IN ('failed', 'cancelled') AND NEW.state <> OLD.state THEN PERFORM stanchion.leave_in_doubt(OLD); END IF;
+  IF NEW.state IN ('failed', 'cancelled') AND NEW.state <> OLD.state THEN PERFORM stanchion.leave_in_doubt(OLD, 'engine', '{"why": "its step has ended, and what was sent may still land"}'); END IF;
   -- the proof never stays: the next writer must present its own
   NEW.proof := 0;
   RETURN NEW;

@@ -5,14 +5,8 @@
 CREATE FUNCTION doubt_unsent(s step, p_reason jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
-  v_n int := 0;
-  o operation;
+  v_n int := leave_in_doubt(s, 'canceller', p_reason);
 BEGIN
-  FOR o IN SELECT x.* FROM operation x WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id AND may_still_land(x) ORDER BY x.operation_id FOR NO KEY UPDATE LOOP
-    v_n := v_n + 1;
-    UPDATE operation x SET state = 'unknown', version = x.version + 1, proof = -5, updated_at = v_now, unknown_since = v_now WHERE x.operation_id = o.operation_id AND x.tenant_id = o.tenant_id RETURNING * INTO o;
-    PERFORM note_operation(o, 'OperationUnknown', NULL, 'canceller', p_reason);
-  END LOOP;
   IF s.state IN ('leased', 'running') THEN
     UPDATE step x SET doubts = x.doubts + v_n, proof = s.fence WHERE x.step_id = s.step_id AND x.tenant_id = s.tenant_id;
     RETURN;
