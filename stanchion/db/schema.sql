@@ -890,6 +890,8 @@ CREATE INDEX barrier_of_step ON stanchion.barrier (step_id) WHERE step_id IS NOT
 
 CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND state <> 'waiting' AND (NOT closed OR sweep_at IS NOT NULL);
 
+CREATE INDEX event_lately ON stanchion.event USING brin (at) WITH (pages_per_range = 32);
+
 CREATE INDEX inbox_age ON stanchion.inbox (at);
 
 CREATE INDEX maintenance_ended ON stanchion.maintenance_job (finished_at) WHERE finished_at IS NOT NULL;
@@ -950,11 +952,19 @@ CREATE INDEX step_of_run ON stanchion.step (run_id, step_id);
 
 CREATE INDEX task_blob ON stanchion.task (input_blob) WHERE input_blob IS NOT NULL;
 
+CREATE INDEX task_closed ON stanchion.task (tenant_id, state, task_id DESC) WHERE ended_at IS NOT NULL;
+
 CREATE INDEX task_ended ON stanchion.task (ended_at) WHERE ended_at IS NOT NULL;
 
 CREATE UNIQUE INDEX task_key ON stanchion.task (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
 
 CREATE INDEX task_newest ON stanchion.task (tenant_id, task_id DESC);
+
+CREATE INDEX task_of_workflow ON stanchion.task (tenant_id, workflow, task_id DESC);
+
+CREATE INDEX task_open ON stanchion.task (tenant_id, task_id DESC) WHERE ended_at IS NULL;
+
+CREATE INDEX task_tags ON stanchion.task USING gin (tags) WHERE tags <> '{}';
 
 CREATE INDEX task_with_payload ON stanchion.task (ended_at) WHERE ended_at IS NOT NULL AND payload_removed_at IS NULL;
 

@@ -76,6 +76,11 @@ task = Table(
         "task_key", "tenant_id", "idempotency_key", unique=True, postgresql_where=text("idempotency_key IS NOT NULL")
     ),
     Index("task_newest", "tenant_id", text("task_id DESC")),
+    # no index on the state of open tasks: it changes under them, and an update that touches no index is a cheap one
+    Index("task_open", "tenant_id", text("task_id DESC"), postgresql_where=text("ended_at IS NULL")),
+    Index("task_closed", "tenant_id", "state", text("task_id DESC"), postgresql_where=text("ended_at IS NOT NULL")),
+    Index("task_of_workflow", "tenant_id", "workflow", text("task_id DESC")),
+    Index("task_tags", "tags", postgresql_using="gin", postgresql_where=text("tags <> '{}'")),
     Index("task_ended", "ended_at", postgresql_where=text("ended_at IS NOT NULL")),
     Index(
         "task_with_payload", "ended_at", postgresql_where=text("ended_at IS NOT NULL AND payload_removed_at IS NULL")

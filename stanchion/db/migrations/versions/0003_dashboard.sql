@@ -1,0 +1,12 @@
+SET search_path = stanchion, pg_temp;
+
+-- the order in which pages list tasks, by what people ask for
+
+CREATE INDEX task_open ON stanchion.task (tenant_id, task_id DESC) WHERE ended_at IS NULL;
+CREATE INDEX task_closed ON stanchion.task (tenant_id, state, task_id DESC) WHERE ended_at IS NOT NULL;
+CREATE INDEX task_of_workflow ON stanchion.task (tenant_id, workflow, task_id DESC);
+CREATE INDEX task_tags ON stanchion.task USING gin (tags) WHERE tags <> '{}';
+
+-- what happened in the last seconds
+
+CREATE INDEX event_lately ON stanchion.event USING brin (at) WITH (pages_per_range = 32);
