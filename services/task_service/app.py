@@ -15,6 +15,7 @@ from stanchion.authority.events import Events
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.intake import Intake
 from stanchion.authority.inventory import Inventory
+from stanchion.authority.keyring import KeyRing, cookie_name
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
 from stanchion.authority.objects import Objects
@@ -39,7 +40,6 @@ from stanchion.runtime.http import Check, HttpServer
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
 
-from .access import KeyRing, cookie_name
 from .command_reader import CommandReader
 from .deps import Deps
 from .event_feed import EventFeed

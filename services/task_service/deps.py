@@ -13,6 +13,7 @@ from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
+from stanchion.authority.keyring import KeyRing
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
 from stanchion.authority.objects import Objects
@@ -25,7 +26,6 @@ from stanchion.authority.why import Asking
 from stanchion.db.engine import Database
 from stanchion.runtime.outside import Rules
 
-from .access import KeyRing
 from .event_feed import EventFeed
 from .handlers import Handlers
 from .redriver import Redriver

@@ -14,13 +14,13 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from stanchion.authority.keyring import KeyRing, check_not_forged
 from stanchion.contracts.ids import new_id
 from stanchion.errors import StanchionError, Unavailable, register_code
 from stanchion.runtime.logging import bind
 from stanchion.telemetry import metrics
 
 from . import problems
-from .access import KeyRing, check_not_forged
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 METRICS_PATH: Final = "/metrics"

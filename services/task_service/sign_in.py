@@ -9,12 +9,12 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from stanchion.authority.keyring import cookie_name
 from stanchion.authority.keys import Keys
 from stanchion.authority.people import Identity, Kind, Opened, People
 from stanchion.errors import NotFound
 from stanchion.runtime.logging import get_logger
 
-from .access import cookie_name
 from .oidc import SIGN_IN_SECONDS, Oidc
 from .sign_in_settings import SignInSettings
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.routing import APIRoute
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from stanchion.authority.keyring import check_own_site
 from stanchion.authority.keys import SCOPES, Principal
 from stanchion.authority.people import Opened, csrf_token_of, handle_of
 from stanchion.authority.rows import Row
@@ -17,7 +18,7 @@ from stanchion.contracts import ids, limits
 from stanchion.errors import NotAllowed, NotFound, Unprocessable
 
 from .. import sign_in_page
-from ..access import Caller, check_own_site, needs_nothing
+from ..access import Caller, needs_nothing
 from ..bodies import body_schema
 from ..bodies_people import DevSignInBody
 from ..deps import Has

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 from task_service_kit import Api, Hand
 
-from services.task_service.access import COOKIE
 from services.task_service.settings import TaskServiceSettings
+from stanchion.authority.keyring import COOKIE
 from stanchion.authority.keys import ROLES, SCOPES, Keys
 from stanchion.authority.people import People
 from stanchion.db.engine import Database
