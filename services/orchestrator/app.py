@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Event
 
+from stanchion.authority.keyring import cookie_name
 from stanchion.authority.keys import Keys
 from stanchion.authority.objects import Objects
 from stanchion.authority.people import People
@@ -17,23 +18,27 @@ from stanchion.contracts.topics import ORCHESTRATOR_COMMANDS
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
 from stanchion.runtime.hints import ORCHESTRATOR, Hints
-from stanchion.runtime.http import HttpServer, is_loopback
+from stanchion.runtime.http import HttpServer, health_app, is_loopback
 from stanchion.runtime.lifecycle import Service
-from stanchion.runtime.logging import configure_logging
+from stanchion.runtime.logging import configure_logging, get_logger
 
 from .command_listener import CommandListener
+from .dashboard.door import Door
+from .dashboard.reads import Reads
+from .dashboard.site import Site
+from .dashboard.task_api import TaskApi
 from .deadline_keeper import DeadlineKeeper
 from .lease_reaper import LeaseReaper
 from .lookout import Lookout
 from .offer_dispatcher import OfferDispatcher
-from .page_door import PageDoor
-from .page_queries import STATEMENT_SECONDS, PageQueries
-from .pages import Pages
 from .run_planner import RunPlanner
 from .run_sweeper import RunSweeper
 from .settings import OrchestratorSettings
 from .webhook_courier import WebhookCourier
 
+log = get_logger()
+
+PAGE_STATEMENT_SECONDS = 5  # a page that takes longer is given up
 ASLEEP_SECONDS = 30.0
 """How long a loop sleeps when nobody wakes it: the lookout does, within half a second."""
 
@@ -91,22 +96,31 @@ def build(argv: Sequence[str]) -> Service:
     service.add_loop("lookout", lookout.run_once, busy_wait=0.05, idle_wait=settings.lookout_seconds, wake=look)
     if settings.http_port is not None:
         checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": consumer.check}
-        app = service.add(pages_of(settings)).app(checks, with_metrics=is_loopback(settings.http_host))
+        with_metrics = is_loopback(settings.http_host)
+        site = site_of(settings)
+        if site is None:
+            log.warning("dashboard.off", fix="set STANCHION_DASHBOARD_DATABASE_URL")
+            app = health_app(checks, with_metrics=with_metrics)
+        else:
+            app = service.add(site).app(checks, with_metrics=with_metrics)
         service.add(HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
     return service
 
 
-def pages_of(settings: OrchestratorSettings) -> Pages:
-    """The pages, over connections of their own: a flood of visitors must not take those of the loops."""
-    url = settings.database_url.get_secret_value()
+def site_of(settings: OrchestratorSettings) -> Site | None:
+    """The dashboard, over connections of its own: a flood of visitors must not take those of the loops."""
+    if settings.dashboard_database_url is None:
+        return None
     database = Database(
-        url,
-        name="orchestrator pages",
-        pool_size=2,
-        overflow=2,
+        settings.dashboard_database_url.get_secret_value(),
+        name="dashboard",
+        pool_size=4,
+        overflow=4,
         wait_seconds=5.0,
-        statement_timeout_ms=STATEMENT_SECONDS * 1_000,
+        statement_timeout_ms=PAGE_STATEMENT_SECONDS * 1_000,
     )
     # in the dev profile whoever can reach this machine's loopback has its database and its keys as well
-    open_to = settings.page_tenant if settings.profile == "dev" and is_loopback(settings.http_host) else None
-    return Pages(PageQueries(database), PageDoor(Keys(database), People(database), open_to))
+    dev = settings.profile == "dev" and is_loopback(settings.http_host)
+    open_to = settings.page_tenant if dev else None
+    door = Door(Keys(database), People(database), open_to=open_to, cookie=cookie_name(secure=not dev))
+    return Site(Reads(database), door, TaskApi(settings.task_service_url), dev=dev)

@@ -31,6 +31,7 @@ _NOT_INHERITED: Final = frozenset(
         "STANCHION_ADMIN_DATABASE_URL",
         "STANCHION_API_KEY",
         "STANCHION_API_URL",
+        "STANCHION_DASHBOARD_DATABASE_URL",
         "STANCHION_DATABASE_URL",
         "STANCHION_FAILPOINTS",
         "STANCHION_FAILPOINT_DIR",
@@ -43,6 +44,7 @@ _NOT_INHERITED: Final = frozenset(
         "STANCHION_REDIS_URL",
         "STANCHION_RUN_DIR",
         "STANCHION_TARGETS",
+        "STANCHION_TASK_SERVICE_URL",
     }
 )
 
@@ -76,7 +78,15 @@ class Surroundings:
     drain_seconds: float
     worker: WorkerOptions = field(default_factory=WorkerOptions)
     objects_url: str = ""
+    task_service_url: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+
+    def dashboard(self) -> dict[str, str]:
+        """What an orchestrator needs beside that for the dashboard."""
+        return {
+            "STANCHION_DASHBOARD_DATABASE_URL": service_url(self.endpoints.database_url, grants.DASHBOARD),
+            **({"STANCHION_TASK_SERVICE_URL": self.task_service_url} if self.task_service_url else {}),
+        }
 
     def environment(self, kind: str, name: str, port: int, own: Mapping[str, str]) -> dict[str, str]:
         """The whole environment of one service; what was given for all, then for this one, has the last word."""
@@ -85,6 +95,7 @@ class Surroundings:
             **self.endpoints.as_environment(),
             "STANCHION_DATABASE_URL": service_url(self.endpoints.database_url, LOGINS[kind]),
             "STANCHION_OBJECTS_URL": self.objects_url,
+            **(self.dashboard() if kind == "orchestrator" else {}),
             "STANCHION_PROFILE": "dev",
             "STANCHION_RUN_DIR": str(self.run_dir),
             "STANCHION_HTTP_PORT": str(port),

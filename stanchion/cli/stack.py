@@ -29,6 +29,7 @@ from stanchion.cli.stack_keeper import StackKeeper
 from stanchion.cli.stack_notes import StackNotes
 from stanchion.embedded import EmbeddedServers, Endpoints
 from stanchion.embedded.leftovers import end_leftovers
+from stanchion.embedded.ports import free_port, is_free
 from stanchion.embedded.processes import end_all
 from stanchion.embedded.server import Server, Workspace
 from stanchion.embedded.state import RootLock, StateFile
@@ -304,6 +305,9 @@ class Stack:
             port = None
             if name == "task-service-1":
                 port = self._port or self._notes.last_port()
+                port = (
+                    port if port is not None and is_free(port) else free_port()
+                )  # the dashboard is told before it starts
             service = ServiceProcess(
                 self._workspace,
                 self._surroundings(),
@@ -321,7 +325,16 @@ class Stack:
         """What the services share."""
         ports, drain = self._run / "ports", self._drain_seconds
         env = {**{variable: one.url for variable, one in self.beside.items()}, **self._env}
-        return Surroundings(self.endpoints, ports, drain, self._options, objects_url=self.objects_url, env=env)
+        doors = [one.url for one in self._services if one.name == "task-service-1"]
+        return Surroundings(
+            self.endpoints,
+            ports,
+            drain,
+            self._options,
+            objects_url=self.objects_url,
+            task_service_url=doors[0] if doors else "",
+            env=env,
+        )
 
     def _has_targets(self) -> bool:
         own = [self._env, *(values for name, values in self.service_env.items() if name.startswith("worker"))]

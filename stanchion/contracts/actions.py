@@ -16,7 +16,7 @@ from . import ids, limits
 
 BARRIER: Final = "bar"
 
-Kind = Literal["text", "long", "number", "json", "choice", "yes"]
+Kind = Literal["text", "long", "number", "json", "choice", "yes", "hidden"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,14 @@ _LEVELS: dict[str, int] = {
 }
 
 # Libraries that talk a lot. Kafka's writes some ten errors a second while a broker is away; `bus.broker_away` says it.
-_QUIET = {"kafka": "critical", "uvicorn": "warning", "asyncio": "warning", "rq": "warning", "redis": "warning"}
+_QUIET = {
+    "kafka": "critical",
+    "uvicorn": "warning",
+    "asyncio": "warning",
+    "rq": "warning",
+    "redis": "warning",
+    "httpx2": "warning",
+}
 
 
 class Log(Protocol):

@@ -122,6 +122,8 @@ LogEvent = Literal[
     # --- database ---
     "db.connected",  # first connection, with server version
     "db.migrated",  # migrations were applied
+    "page.look_failed",  # a page that somebody watches could not be looked at
+    "dashboard.off",  # no login to read with was named: this orchestrator serves no pages
     "db.schema_differs",  # the schema is not the one this version needs
 ]
 

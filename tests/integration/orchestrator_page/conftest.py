@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from kit.engine import Admin, Engine
 
-from services.orchestrator.app import pages_of
-from services.orchestrator.pages import Pages
+from services.orchestrator.app import site_of
+from services.orchestrator.dashboard.site import Site
 from services.orchestrator.settings import OrchestratorSettings
 from stanchion.authority.keys import Keys
 from stanchion.db import grants
@@ -75,18 +75,19 @@ def engine(make_engine: Callable[[str], Engine]) -> Engine:
 @pytest.fixture(scope="module")
 def serve(database_url: str) -> Iterator[Callable[..., str]]:
     """`serve(**settings)`: a server of the pages; returns its address."""
-    running: list[tuple[HttpServer, Pages]] = []
+    running: list[tuple[HttpServer, Site]] = []
 
     def start(**changes: Any) -> str:
         given: dict[str, Any] = {
             "database_url": login_url(database_url, grants.ORCHESTRATOR),
+            "dashboard_database_url": login_url(database_url, grants.DASHBOARD),
             "kafka_bootstrap": "127.0.0.1:9",
             "profile": "dev",
             "http_port": 0,
         }
         settings = OrchestratorSettings(**(given | changes))
         checks = {"database": lambda: None, "broker": lambda: "away"}
-        pages = pages_of(settings)
+        pages = site_of(settings)
         server = HttpServer(pages.app(checks, with_metrics=True), port=0, service="orchestrator")
         server.start()
         running.append((server, pages))

@@ -6210,7 +6210,7 @@ GRANT EXECUTE ON FUNCTION stanchion.answers_of TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.approvals_for'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.approvals_for TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.approvals_for TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.ask'::regproc::oid::regprocedure); END $$;
 
@@ -6226,11 +6226,11 @@ GRANT EXECUTE ON FUNCTION stanchion.audit_text TO stanchion_task_service, stanch
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.authenticate TO stanchion_task_service, stanchion_orchestrator;
+GRANT EXECUTE ON FUNCTION stanchion.authenticate TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.authenticate_session'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.authenticate_session TO stanchion_task_service, stanchion_orchestrator;
+GRANT EXECUTE ON FUNCTION stanchion.authenticate_session TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.begin_artifact'::regproc::oid::regprocedure); END $$;
 
@@ -6430,7 +6430,7 @@ GRANT EXECUTE ON FUNCTION stanchion.get_blob TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.get_dead_letter'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.get_dead_letter TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.get_dead_letter TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.get_workflow'::regproc::oid::regprocedure); END $$;
 
@@ -6446,7 +6446,7 @@ GRANT EXECUTE ON FUNCTION stanchion.give_back_unheld TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.has_lapsed'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.has_lapsed TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.has_lapsed TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
 
@@ -6462,35 +6462,35 @@ GRANT EXECUTE ON FUNCTION stanchion.lease TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_dead_letters'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.list_dead_letters TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.list_dead_letters TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_deliveries'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.list_deliveries TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.list_deliveries TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_keys'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.list_keys TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.list_keys TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_people'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.list_people TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.list_people TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_sessions'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.list_sessions TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.list_sessions TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_signing_keys'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.list_signing_keys TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.list_signing_keys TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_teams'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.list_teams TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.list_teams TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.list_webhooks'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.list_webhooks TO stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.list_webhooks TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.make_partitions'::regproc::oid::regprocedure); END $$;
 
@@ -6562,7 +6562,7 @@ GRANT EXECUTE ON FUNCTION stanchion.ops_in_doubt TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.outbox_lag'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.outbox_lag TO stanchion_relay, stanchion_orchestrator, stanchion_task_service;
+GRANT EXECUTE ON FUNCTION stanchion.outbox_lag TO stanchion_relay, stanchion_orchestrator, stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_task'::regproc::oid::regprocedure); END $$;
 
@@ -6606,7 +6606,7 @@ GRANT EXECUTE ON FUNCTION stanchion.put_in_team TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.read_blob'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.read_blob TO stanchion_task_service, stanchion_orchestrator;
+GRANT EXECUTE ON FUNCTION stanchion.read_blob TO stanchion_task_service, stanchion_orchestrator, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.read_value'::regproc::oid::regprocedure); END $$;
 

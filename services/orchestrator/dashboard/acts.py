@@ -1,0 +1,142 @@
+"""Doing something: a page that says what it does and asks what it needs, then one request to the task service.
+
+It works without scripts. With them the same page opens as a dialog over where one is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from stanchion.authority.keyring import check_own_site
+from stanchion.authority.keys import ROLES
+from stanchion.contracts import limits
+from stanchion.contracts.actions import ACTIONS, Action, Field, command_of
+from stanchion.errors import NotFound, StanchionError, TooLarge, Unauthenticated, Unprocessable
+
+from .door import Visitor
+from .own_paths import own_path
+from .painting import Painter
+from .reads import Reads
+from .shell import DONE_COOKIE
+from .targets import Target, target_of
+from .task_api import TaskApi, path_of
+from .view import query_text
+
+FORM_BYTES: Final = 4 * limits.INLINE_BYTES
+DONE_SECONDS: Final = 30
+
+Form = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An action that somebody is about to do: on what, with what is known already."""
+
+    action: Action
+    target: Target
+    given: Mapping[str, str]
+
+    @property
+    def command(self) -> str:
+        """The line to type that does the same."""
+        return command_of(self.action, self.target.id, self.given)
+
+    @property
+    def request(self) -> str:
+        """The request that does the same."""
+        return f"{self.action.method} {path_of(self.action, self.target.id)}"
+
+
+class Acts:
+    """The pages of actions."""
+
+    def __init__(self, reads: Reads, api: TaskApi, painter: Painter) -> None:
+        self.reads = reads
+        self.api = api
+        self.painter = painter
+
+    async def form(self, request: Request) -> Form:
+        """What a form sent; raises TooLarge E-SIZE-01, and NotAllowed E-AUTH-07 for one of another site."""
+        check_own_site(request.headers)
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > FORM_BYTES:
+                raise TooLarge("E-SIZE-01", f"a form has at most {FORM_BYTES:,} bytes", limit=FORM_BYTES)
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
+
+    def ask(self, request: Request, visitor: Visitor, around: Mapping[str, Any]) -> Response:
+        """The page that says what it does."""
+        return self._shown(self._asking(request, visitor, request.query_params), visitor, around)
+
+    def do(self, request: Request, visitor: Visitor, around: Mapping[str, Any], form: Form) -> Response:
+        """Do it, and go back to where one was; what was refused is shown with what was filled in."""
+        asking = self._asking(request, visitor, form)
+        if not visitor.acts:
+            raise Unauthenticated("E-AUTH-01", "sign in first: what is done here is done in somebody's name")
+        try:
+            body = body_of(asking.action, form)
+            self.api.do(visitor, asking.action, asking.target.id, body, csrf=form.get("csrf", ""))
+        except StanchionError as error:
+            return self._shown(asking, visitor, around, error)
+        answer = RedirectResponse(own_path(form.get("return_to") or asking.target.path), 303)
+        done = f"{asking.action.name}/{asking.target.id}"
+        answer.set_cookie(DONE_COOKIE, done, max_age=DONE_SECONDS, path="/", httponly=True, samesite="strict")
+        return answer
+
+    def _asking(self, request: Request, visitor: Visitor, given: Mapping[str, str]) -> Asking:
+        action = ACTIONS.get(request.path_params["action"])
+        if action is None:
+            raise NotFound("E-HTTP-01", "there is no such action")
+        target = target_of(self.reads, visitor, action, request.path_params["target"])
+        known = {field.name: given[field.name] for field in action.fields if field.name in given}
+        return Asking(action, target, known)
+
+    def _shown(
+        self, asking: Asking, visitor: Visitor, around: Mapping[str, Any], error: StanchionError | None = None
+    ) -> Response:
+        allowed = visitor.may(asking.action.right)
+        roles = [role for role, rights in ROLES.items() if asking.action.right in rights]
+        text = self.painter.plain(
+            "act.html",
+            asking=asking,
+            error=error,
+            allowed=allowed,
+            roles=roles,
+            return_to=_return_to(around, asking),
+            sign_in=f"/sign-in?{query_text(return_to=around['here'])}",
+            **around,
+        )
+        return HTMLResponse(text, error.status if error else 200)
+
+
+def body_of(action: Action, form: Form) -> dict[str, Any]:
+    """The body of an action's request; raises Unprocessable E-DATA-15 for what is missing or no value of its kind."""
+    found = {field.name: _value(field, form.get(field.name, "").strip()) for field in action.fields}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _value(field: Field, text: str) -> Any:
+    if field.kind == "yes":
+        return bool(text) or None
+    if not text:
+        if field.required:
+            raise Unprocessable("E-DATA-15", f"{field.label} is missing", where=field.name)
+        return None
+    if field.kind in ("json", "number"):
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise Unprocessable("E-DATA-15", f"{field.label} is no JSON", where=field.name, why=str(error)) from None
+    return text.replace("\r\n", "\n")
+
+
+def _return_to(around: Mapping[str, Any], asking: Asking) -> str:
+    return str(around.get("return_to") or asking.target.path)

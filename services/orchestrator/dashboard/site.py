@@ -1,0 +1,226 @@
+"""The dashboard as an application: pages, their live streams, what they are made of, and the doors to the task service.
+
+Everything that comes from people or workers is escaped by the templates, and the content policy lets no inline script
+run should one ever get through.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from stanchion.errors import InvariantViolated, NotFound, StanchionError, Unauthenticated, Unavailable, Unprocessable
+from stanchion.runtime.http import Check, Closing, health_routes
+from stanchion.runtime.logging import get_logger
+
+from .acts import Acts, Form
+from .door import Door, Visitor
+from .live import Watches, hashed
+from .painting import Painter
+from .reads import Reads
+from .remembered import Remembered
+from .shell import DONE_COOKIE, Shell
+from .sign_in import SignIn
+from .task_api import TaskApi
+from .view import Asked, Looked, Page
+from .views import PAGES
+
+HERE: Final = Path(__file__).parent
+TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+EVENT_STREAM: Final = "text/event-stream"
+REMEMBERED_SECONDS: Final = 1.0  # all who open one page share one look at it
+REMEMBERED: Final = 200
+HEADERS: Final = {
+    "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+STREAM_HEADERS: Final = HEADERS | {"x-accel-buffering": "no"}
+
+log = get_logger()
+
+Answer = Callable[[Request], Response]
+
+
+class Site:
+    """The pages, for the HTTP server of an orchestrator; as a part of its service they close their connections."""
+
+    name = "dashboard"
+
+    def __init__(self, reads: Reads, door: Door, api: TaskApi, *, dev: bool) -> None:
+        self.reads = reads
+        self.door = door
+        self.api = api
+        self._assets = {path.name: Asset(path) for path in sorted((HERE / "static").iterdir())}
+        self._by_name = {asset.name: asset for asset in self._assets.values()}
+        self.painter = Painter(HERE / "templates", {n: f"/static/{asset.name}" for n, asset in self._assets.items()})
+        self.shell = Shell(reads)
+        self.watches = Watches(reads.pulse)
+        self.sign_in = SignIn(api, self.painter, door, dev=dev)
+        self.acts = Acts(reads, api, self.painter)
+        self._looks: Remembered[Looked] = Remembered(REMEMBERED_SECONDS, REMEMBERED)
+
+    def start(self) -> None:
+        """Nothing: the first visitor connects."""
+
+    def stop(self, timeout: float = 0.0) -> bool:  # noqa: ARG002 - the signature of a part
+        """Close the connections."""
+        self.reads.database.close()
+        self.api.close()
+        return True
+
+    def app(self, checks: Mapping[str, Check], *, with_metrics: bool) -> Starlette:
+        """The pages and the health pages as one application."""
+        routes = [*health_routes(checks, with_metrics=with_metrics), *self.routes()]
+        return Starlette(routes=routes, exception_handlers={404: self._lost, 405: self._lost})
+
+    def routes(self) -> list[BaseRoute]:
+        """All routes."""
+        return [
+            *(Route(page.path, self._endpoint(page)) for page in PAGES),
+            Route("/do/{action}/{target}", self._guarded(self._asked)),
+            Route("/do/{action}/{target}", self._form(self._done), methods=["POST"]),
+            Route("/sign-in", self._open(self.sign_in.page)),
+            Route("/sign-in", self._form(self.sign_in.enter), methods=["POST"]),
+            Route("/sign-out", self._form(self.sign_in.leave), methods=["POST"]),
+            Route("/v1/session/oidc", self._open(self.sign_in.forward)),
+            Route("/v1/session/oidc/callback", self._open(self.sign_in.forward)),
+            Route("/look", self._open(self.sign_in.look)),
+            Route("/static/{name}", self.asset),
+        ]
+
+    # -- pages --
+
+    def look(self, page: Page, visitor: Visitor, path: Mapping[str, str], query: Mapping[str, str]) -> Looked:
+        """A view as it is now, painted."""
+        shown = page.view(Asked(visitor, self.reads, path, query))
+        shown.context |= {"tenant_id": visitor.tenant_id, "whole": visitor.sees_payloads, "visitor": visitor}
+        regions = {name: self.painter.region(shown, name) for name in shown.regions}
+        hashes = {name: hashed(html) for name, html in regions.items()}
+        return Looked(shown, regions, hashes, hashed("".join(hashes.values())))
+
+    def _endpoint(self, page: Page) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            if EVENT_STREAM in request.headers.get("accept", ""):
+                return await run_sync(self._guarded(lambda r, v: self._stream(page, r, v)), request)
+            return await run_sync(self._guarded(lambda r, v: self._page(page, r, v)), request)
+
+        return answer
+
+    def _page(self, page: Page, request: Request, visitor: Visitor) -> Response:
+        path, query = self._question(page, request, visitor)
+        key = page.shared_as(visitor, path, query)
+        looked = self._looks.get(key, lambda: self.look(page, visitor, path, query))
+        answer = HTMLResponse(self.painter.page(looked, self.shell.around(request, visitor)), headers=HEADERS)
+        if DONE_COOKIE in request.cookies:
+            answer.delete_cookie(DONE_COOKIE, httponly=True, samesite="strict")
+        return answer
+
+    def _stream(self, page: Page, request: Request, visitor: Visitor) -> Response:
+        path, query = self._question(page, request, visitor)
+        if self.watches.full:
+            raise Unavailable("E-BUSY-01", f"{self.watches.streams:,} pages are open here", fix="try another replica")
+        revision = request.headers.get("last-event-id") or request.query_params.get("since", "")
+        key = page.shared_as(visitor, path, query)
+        self._looks.get(key, lambda: self.look(page, visitor, path, query))  # what is not there is refused here
+        closing: Closing = request.app.state.closing
+        frames = self.watches.follow(key, lambda: self.look(page, visitor, path, query), revision[:40], closing)
+        return StreamingResponse(frames, media_type=EVENT_STREAM, headers=STREAM_HEADERS)
+
+    def _question(self, page: Page, request: Request, visitor: Visitor) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Path and query; a parameter that is not known, or comes twice, is refused: a filter must never be ignored."""
+        visitor.require(page.right)
+        given = request.query_params.multi_items()
+        known = {*page.query, "since"}
+        for name, _ in given:
+            if name not in known or len(request.query_params.getlist(name)) > 1:
+                raise Unprocessable("E-DATA-15", f"there is no query parameter {name[:40]!a} here", where="query")
+        return request.path_params, {name: value for name, value in given if name != "since"}
+
+    # -- doors --
+
+    def _asked(self, request: Request, visitor: Visitor) -> Response:
+        return self._private(self.acts.ask(request, visitor, self.shell.around(request, visitor)))
+
+    def _done(self, request: Request, form: Form) -> Response:
+        visitor = self.door.visitor(request)
+        return self._private(self.acts.do(request, visitor, self.shell.around(request, visitor), form))
+
+    def _private(self, answer: Response) -> Response:
+        answer.headers.update(HEADERS)
+        return answer
+
+    def asset(self, request: Request) -> Response:
+        """A file whose name says what is in it, so that it never changes."""
+        found = self._by_name.get(request.path_params["name"])
+        if found is None:
+            return Response("not found", 404, headers=HEADERS)
+        forever = HEADERS | {"cache-control": "public, max-age=31536000, immutable"}
+        return Response(found.content, media_type=found.type, headers=forever)
+
+    # -- errors --
+
+    def _guarded(self, answer: Callable[[Request, Visitor], Response]) -> Answer:
+        return self._open(lambda request: answer(request, self.door.visitor(request)))
+
+    def _open(self, answer: Answer) -> Answer:
+        def safely(request: Request) -> Response:
+            try:
+                return answer(request)
+            except StanchionError as error:
+                return self._error(request, error)
+            except Exception:
+                log.error("http.request_failed", path=request.url.path, exc_info=True)
+                return self._error(request, InvariantViolated("E-BUG-01", "this page could not be made"))
+
+        return safely
+
+    def _form(self, answer: Callable[[Request, Form], Response]) -> Callable[[Request], Any]:
+        async def read(request: Request) -> Response:
+            try:
+                form = await self.acts.form(request)
+            except StanchionError as error:
+                return self._error(request, error)
+            return await run_sync(self._open(lambda r: answer(r, form)), request)
+
+        return read
+
+    def _lost(self, request: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 404)
+        found = NotFound("E-HTTP-01", "there is no such page" if status == 404 else "this page is only read: use GET")
+        response = self._error(request, found)
+        response.status_code = status
+        return response
+
+    def _error(self, request: Request, error: StanchionError) -> Response:
+        if isinstance(error, InvariantViolated):
+            log.error("http.request_failed", path=request.url.path, code=error.code, what=error.what)
+            error = InvariantViolated(error.code, "this page could not be made")
+        headers = dict(HEADERS)
+        if isinstance(error, Unauthenticated):
+            headers["www-authenticate"] = "Bearer"
+            if "text/html" in request.headers.get("accept", ""):
+                return self.sign_in.asked(request, error, headers)
+        if isinstance(error, Unavailable):
+            headers["retry-after"] = "2"
+        return HTMLResponse(self.painter.error(request, error), error.status, headers=headers)
+
+
+class Asset:
+    """A file of the pages, under a name that has its hash."""
+
+    def __init__(self, path: Path) -> None:
+        self.content = path.read_bytes()
+        self.type = TYPES[path.suffix]
+        self.name = f"{path.stem}.{hashlib.sha256(self.content).hexdigest()[:12]}{path.suffix}"

@@ -1,0 +1,102 @@
+"""What an action is done to: that it is there, what it is called, how it stands, and where its page is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import select
+
+from stanchion.authority.queries import rows_of
+from stanchion.authority.rows import missing
+from stanchion.contracts import ids
+from stanchion.contracts.actions import BARRIER, Action
+from stanchion.db import tables
+
+from .door import Visitor
+from .reads import Reads
+
+PLACES: Final = {
+    ids.TASK: "/tasks/",
+    ids.RUN: "/tasks/",
+    ids.STEP: "/steps/",
+    ids.OPERATION: "/operations/",
+    ids.APPROVAL: "/approvals/",
+    ids.ARTIFACT: "/artifacts/",
+    ids.WORKER: "/workers/",
+    ids.DEAD_LETTER: "/dead-letters/",
+}
+"""Where the page of a thing is, by the prefix of its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One thing, in words."""
+
+    id: str
+    name: str
+    state: str = ""
+    path: str = "/"
+    facts: tuple[tuple[str, str], ...] = field(default=())
+
+
+def target_of(reads: Reads, visitor: Visitor, action: Action, text: str) -> Target:
+    """What is meant by an id in an action's address; raises NotFound, also for another tenant's, and Unprocessable."""
+    if not action.target:
+        return Target(text, text)
+    value = ids.parse(text, action.target)
+    public = ids.public(action.target, value)
+    look = _LOOKS.get(action.target)
+    if look is None:
+        return Target(public, public, path=PLACES.get(action.target, "/"))
+    return look(reads, visitor, value, public)
+
+
+def _task(reads: Reads, visitor: Visitor, task_id: UUID, public: str) -> Target:
+    task = reads.queries.task_summary(visitor.tenant_id, task_id)
+    facts = (("workflow", f"{task['workflow']} v{task['version']}"), ("goal", task["goal"] or ""))
+    return Target(public, task["workflow"], task["state"], PLACES[ids.TASK] + public, facts)
+
+
+def _operation(reads: Reads, visitor: Visitor, operation_id: UUID, public: str) -> Target:
+    found = reads.operations.get(visitor.tenant_id, operation_id, with_payload=False)
+    facts = (("key", found["key"]), ("sent", f"{found['sends']} times"), ("asked after", f"{found['probes']} times"))
+    return Target(public, found["kind"], found["state"], PLACES[ids.OPERATION] + public, facts)
+
+
+def _barrier(reads: Reads, visitor: Visitor, barrier_id: UUID, public: str) -> Target:
+    barrier, run = tables.barrier.c, tables.run.c
+    columns = (barrier.node, barrier.rule, barrier.state, barrier.expected, barrier.failed, run.task_id)
+    found = select(*columns).join_from(tables.barrier, tables.run, run.run_id == barrier.run_id)
+    with reads.database.tenant(visitor.tenant_id) as connection:
+        rows = rows_of(connection, found.where(barrier.barrier_id == barrier_id))
+    if not rows:
+        raise missing("barrier")
+    row = rows[0]
+    facts = (("rule", row["rule"]), ("expected", f"{row['expected']:,}"), ("failed", f"{row['failed']:,}"))
+    path = PLACES[ids.TASK] + ids.public(ids.TASK, row["task_id"])
+    return Target(public, f"the join before {row['node']}", row["state"], path, facts)
+
+
+def _worker(reads: Reads, visitor: Visitor, worker_id: UUID, public: str) -> Target:
+    worker = tables.worker.c
+    with reads.database.tenant(visitor.tenant_id) as connection:
+        rows = rows_of(connection, select(worker.name, worker.state).where(worker.worker_id == worker_id))
+    if not rows:
+        raise missing("worker")
+    return Target(public, rows[0]["name"], rows[0]["state"], PLACES[ids.WORKER] + public)
+
+
+def _letter(reads: Reads, visitor: Visitor, letter_id: UUID, public: str) -> Target:
+    letter = reads.dead_letters.get(visitor.tenant_id, letter_id)
+    return Target(public, letter.topic, letter.code, PLACES[ids.DEAD_LETTER] + public)
+
+
+_LOOKS: Final = {
+    ids.TASK: _task,
+    ids.OPERATION: _operation,
+    BARRIER: _barrier,
+    ids.WORKER: _worker,
+    ids.DEAD_LETTER: _letter,
+}

@@ -1,0 +1,10 @@
+"""Every page there is, in one table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..view import Page
+from . import step, task, tasks
+
+PAGES: Final[tuple[Page, ...]] = (*tasks.PAGES, *task.PAGES, *step.PAGES)
