@@ -70,6 +70,7 @@ def _step_counts(run_id: UUID) -> Any:
             func.max(_STEP.round).label("round"),
             func.min(_STEP.created_at).label("first_at"),
             func.max(_STEP.updated_at).label("last_at"),
+            func.any_value(_STEP.step_id).label("step_id"),
         )
         .where(_STEP.run_id == run_id)
         .group_by(_STEP.node, _STEP.kind, _STEP.state)
@@ -157,6 +158,7 @@ def _node_view(node: Node, counts: Iterable[Row], barriers: Iterable[Row], refus
         "queue": node.queue,
         "join": node.join.model_dump() if node.join is not None else None,
         "total": sum(row["count"] for row in steps),
+        "step_id": steps[0]["step_id"] if len(steps) == 1 and steps[0]["count"] == 1 else None,  # of an only one
         "counts": {row["state"]: row["count"] for row in steps},
         "fans": {row["state"]: row["count"] for row in fans},
         "rounds": max((row["round"] + 1 for row in mine), default=0),

@@ -15,7 +15,7 @@ from stanchion.contracts import ids
 from stanchion.state import StepState
 
 from ..view import Asked, Page, Shown, Twin
-from . import task_reads
+from . import task_graph, task_reads
 
 STEPS_SHOWN: Final = 50
 STEP_STATES: Final = tuple(state.value for state in StepState)
@@ -52,7 +52,10 @@ def _graph(asked: Asked, task: Row) -> dict[str, Any]:
         refused = (
             rows_of(connection, task_reads.refused(run_id)) if any(n["refused_writes"] for n in task["nodes"]) else ()
         )
-    return {"lost": lost, "refused": refused}
+    drawn = len(task["nodes"]) <= task_graph.DRAWN or asked.query.get("draw") == "all"
+    graph = asked.reads.workflows.get(task["workflow"], task["version"]) if drawn else None
+    base = f"/tasks/{ids.public(ids.TASK, task['task_id'])}"
+    return {"lost": lost, "refused": refused, "picture": task_graph.picture(graph, task, base) if graph else None}
 
 
 def _steps(asked: Asked, task: Row) -> dict[str, Any]:
@@ -80,8 +83,9 @@ TABS: Final = (
     Tab(
         "graph",
         "Graph",
-        ("nodes", "fencing"),
+        ("graph", "nodes", "fencing"),
         _graph,
+        ("draw",),
         command="stanchion task show {id}",
         request="GET /v1/tasks/{id}",
     ),
