@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import suppress
@@ -200,6 +201,11 @@ def _frame(watch: Watch, found: Looked, revision: str) -> bytes:
     return b"id: %s\nevent: regions\ndata: %s\n\n" % (found.revision.encode(), orjson.dumps(data))
 
 
-def hashed(text: str) -> str:
-    """A short hash of what a region shows."""
-    return hashlib.blake2b(text.encode(), digest_size=9).hexdigest()
+def hashed(html: str) -> str:
+    """A short hash of what a region shows, but for times in words: those go on by themselves."""
+    return hashlib.blake2b(_GOES_ON.sub("", html).encode(), digest_size=9).hexdigest()
+
+
+_GOES_ON = re.compile(
+    r"(?<= title=\")[^\"]*(?=\">[^<]*</time>)|(?<=>)[^<]*(?=</time>)|(?<=data-running>)[^<]*(?=</span>)"
+)

@@ -12,6 +12,41 @@ from stanchion.runtime.clock import monotonic
 T = TypeVar("T")
 
 
+class Shared(Generic[T]):
+    """One look for all who ask at the same time; nobody gets one that began before they asked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turns: dict[Hashable, _Turn[T]] = {}
+
+    def get(self, key: Hashable, look: Callable[[], T]) -> T:
+        """The answer for `key`, from `look` or from somebody's who began to look meanwhile."""
+        asked = monotonic()
+        with self._lock:
+            turn = self._turns.setdefault(key, _Turn())
+            turn.waiting += 1
+        try:
+            with turn.lock:
+                if turn.answer is not None and turn.began >= asked:
+                    return turn.answer
+                turn.began = monotonic()
+                turn.answer = look()
+                return turn.answer
+        finally:
+            with self._lock:
+                turn.waiting -= 1
+                if not turn.waiting:
+                    self._turns.pop(key, None)
+
+
+class _Turn(Generic[T]):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.waiting = 0
+        self.began = 0.0
+        self.answer: T | None = None
+
+
 class Remembered(Generic[T]):
     """One look at a time for each key; a look that is dear is kept for longer, so that it takes a tenth of a core at most."""
 

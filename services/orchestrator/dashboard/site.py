@@ -26,7 +26,7 @@ from .door import Door, Visitor
 from .live import Watches, hashed
 from .painting import Painter
 from .reads import Reads
-from .remembered import Remembered
+from .remembered import Shared
 from .shell import DONE_COOKIE, Shell
 from .sign_in import SignIn
 from .task_api import TaskApi
@@ -36,8 +36,6 @@ from .views import PAGES
 HERE: Final = Path(__file__).parent
 TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 EVENT_STREAM: Final = "text/event-stream"
-REMEMBERED_SECONDS: Final = 1.0  # all who open one page share one look at it
-REMEMBERED: Final = 200
 HEADERS: Final = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
     "x-content-type-options": "nosniff",
@@ -69,7 +67,7 @@ class Site:
         self.watches = Watches(reads.pulse)
         self.sign_in = SignIn(api, self.painter, door, dev=dev)
         self.acts = Acts(reads, api, self.painter)
-        self._looks: Remembered[Looked] = Remembered(REMEMBERED_SECONDS, REMEMBERED)
+        self._looks: Shared[Looked] = Shared()
 
     def start(self) -> None:
         """Nothing: the first visitor connects."""
@@ -122,7 +120,7 @@ class Site:
         path, query = self._question(page, request, visitor)
         key = page.shared_as(visitor, path, query)
         looked = self._looks.get(key, lambda: self.look(page, visitor, path, query))
-        answer = HTMLResponse(self.painter.page(looked, self.shell.around(request, visitor)), headers=HEADERS)
+        answer = HTMLResponse(self.painter.page(looked, self.shell.around(request, visitor)))
         if DONE_COOKIE in request.cookies:
             answer.delete_cookie(DONE_COOKIE, httponly=True, samesite="strict")
         return answer
@@ -151,15 +149,11 @@ class Site:
     # -- doors --
 
     def _asked(self, request: Request, visitor: Visitor) -> Response:
-        return self._private(self.acts.ask(request, visitor, self.shell.around(request, visitor)))
+        return self.acts.ask(request, visitor, self.shell.around(request, visitor))
 
     def _done(self, request: Request, form: Form) -> Response:
         visitor = self.door.visitor(request)
-        return self._private(self.acts.do(request, visitor, self.shell.around(request, visitor), form))
-
-    def _private(self, answer: Response) -> Response:
-        answer.headers.update(HEADERS)
-        return answer
+        return self.acts.do(request, visitor, self.shell.around(request, visitor), form)
 
     def asset(self, request: Request) -> Response:
         """A file whose name says what is in it, so that it never changes."""
@@ -177,7 +171,7 @@ class Site:
     def _open(self, answer: Answer) -> Answer:
         def safely(request: Request) -> Response:
             try:
-                return answer(request)
+                return _guarded_by_headers(answer(request))
             except StanchionError as error:
                 return self._error(request, error)
             except Exception:
@@ -215,6 +209,12 @@ class Site:
         if isinstance(error, Unavailable):
             headers["retry-after"] = "2"
         return HTMLResponse(self.painter.error(request, error), error.status, headers=headers)
+
+
+def _guarded_by_headers(answer: Response) -> Response:
+    for name, value in HEADERS.items():
+        answer.headers.setdefault(name, value)
+    return answer
 
 
 class Asset:

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from dashboard_kit import Read, check_harmless, fail, fanned, lease, lose, name_worker, steps_of, still, stream, tsk
 from kit.engine import Engine
-from orchestrator_page_kit import Read, check_harmless, fail, fanned, lease, lose, name_worker, steps_of, tsk
 
 from stanchion.authority.submission import Answer
 from stanchion.contracts import ids
@@ -53,7 +53,7 @@ class TestTask:
         for words in ("3 succeeded", "1 failed", "3 ready", "1 leased"):
             assert words in read.text
         links = [a["href"] for a in read.named("a")]
-        assert f"/tasks/{tsk(eventful)}?node=read&state=failed#steps" in links
+        assert f"/tasks/{tsk(eventful)}/steps?node=read&state=failed" in links
 
     def test_the_barrier_says_what_it_waits_for(self, web: httpx2.Client, eventful: Answer) -> None:
         """Rule, arrived, expected, failed, and that failed ones hold it."""
@@ -65,7 +65,7 @@ class TestTask:
     def test_take_overs_and_refused_writes_stand_out(self, web: httpx2.Client, eventful: Answer) -> None:
         """Who lost the step, who has it now, and what was refused, by worker and fence."""
         read = page(web, f"/tasks/{tsk(eventful)}")
-        assert read.rows("takeover") == 2
+        assert page(web, f"/tasks/{tsk(eventful)}/steps").rows("takeover") == 2
         assert read.rows("lost") == 2
         assert read.rows("refused") == 1
         assert "refused : complete with fence 1, the current one was 2" in read.text
@@ -84,30 +84,31 @@ class TestTask:
         """To be copied as it stands."""
         text = page(web, f"/tasks/{tsk(eventful)}").text
         assert f"stanchion task show {tsk(eventful)}" in text
-        filtered = page(web, f"/tasks/{tsk(eventful)}?node=read&state=failed").text
+        filtered = page(web, f"/tasks/{tsk(eventful)}/steps?node=read&state=failed").text
         assert f"stanchion task steps {tsk(eventful)} --node read --state failed" in filtered
 
     def test_steps_are_filtered(self, web: httpx2.Client, eventful: Answer) -> None:
         """By node and state, with the error of the failed one."""
-        read = page(web, f"/tasks/{tsk(eventful)}?node=read&state=failed")
-        listed = read.text.partition("Attempts of read, failed")[2].partition("Last events")[0]
+        read = page(web, f"/tasks/{tsk(eventful)}/steps?node=read&state=failed")
+        listed = read.text.partition("Attempts of read, failed")[2].partition("the same on the")[0]
         assert listed.count("read[") == listed.count("read[2]") == 1
         assert "E-STEP-27 · it broke · because" in read.text
-        assert "No step fits" in page(web, f"/tasks/{tsk(eventful)}?state=skipped").text
+        assert "No step fits" in page(web, f"/tasks/{tsk(eventful)}/steps?state=skipped").text
 
     def test_events_have_the_names_of_workers(self, web: httpx2.Client, eventful: Answer) -> None:
         """The last ones, newest first."""
-        text = page(web, f"/tasks/{tsk(eventful)}").text.partition("Last events")[2]
+        text = page(web, f"/tasks/{tsk(eventful)}/history").text
         assert "StepLost" in text
         assert "worker-two" in text
 
-    def test_payloads_are_never_shown(self, web: httpx2.Client, engine: Engine) -> None:
-        """Neither inputs nor results."""
+    def test_payloads_are_shown_at_the_step_alone(self, web: httpx2.Client, engine: Engine) -> None:
+        """To whoever may see them; no list has them."""
         task, worker = fanned(engine, 2, input={"topic": "canary-input"})
         steps = steps_of(engine, task)
         worker.finish_all(lease(worker, steps[:1]), "canary-result")
-        shown = [f"/tasks/{tsk(task)}", "/", *(f"/steps/{ids.public(ids.STEP, s)}" for s in steps)]
-        assert not any("canary" in web.get(path).text for path in shown)
+        lists = [f"/tasks/{tsk(task)}", f"/tasks/{tsk(task)}/steps", f"/tasks/{tsk(task)}/history", "/tasks"]
+        assert not any("canary" in web.get(path).text for path in lists)
+        assert "canary-result" in page(web, f"/steps/{ids.public(ids.STEP, steps[0])}").text
 
     def test_an_ended_task_says_so(self, web: httpx2.Client, engine: Engine) -> None:
         """Its page is not looked at again, and why it failed stands at the top with the error behind it."""
@@ -117,7 +118,7 @@ class TestTask:
         fail(worker, mine[0], "the plan broke")
         engine.sweep()
         response = web.get(f"/tasks/{tsk(task)}")
-        assert 'data-ended="yes"' in response.text
+        assert "data-stream" not in response.text
         assert "http-equiv" not in response.text
         text = Read.of(response).text
         assert "E-STEP-21 · step plan failed" in text
@@ -125,25 +126,29 @@ class TestTask:
 
 
 class TestLive:
-    """The part that is fetched again."""
+    """The stream of what changes."""
 
     def test_it_is_the_same_part(self, web: httpx2.Client, eventful: Answer) -> None:
-        """The page holds what the fragment is, filters included."""
-        whole = page(web, f"/tasks/{tsk(eventful)}?node=read")
-        (live,) = [a for a in whole.named("div") if a.get("id") == "live"]
-        assert live["data-url"] == f"/tasks/{tsk(eventful)}/live?node=read"
-        part = web.get(live["data-url"])
-        assert part.text.lstrip().startswith('<div class="title"')
-        check_harmless(Read.of(part))
+        """The page holds what the stream sends, filters included."""
+        path = f"/tasks/{tsk(eventful)}/steps?node=read"
+        whole = web.get(path).text
+        with stream(web, path) as frames:
+            frame = next(frames)
+        assert set(frame.data["regions"]) == {"head", "why", "steps"}
+        assert still(frame.data["regions"]["steps"]) in still(whole)
 
     def test_what_did_not_change_is_not_sent(self, web: httpx2.Client, engine: Engine) -> None:
-        """304 for the same tag; of an ended task the part stays the same."""
-        path = "/live?state=cancelled"
-        first = web.get(path)
-        again = web.get(path, headers={"if-none-match": first.headers["etag"]})
-        assert (again.status_code, again.content) == (304, b"")
-        changed = web.get(path, headers={"if-none-match": '"other"'})
-        assert changed.status_code == 200
+        """Whoever has a revision gets what differs from it: the head and the list of the step that was done."""
+        task, worker = fanned(engine, 3)
+        path = f"/tasks/{tsk(task)}/history"
+        with stream(web, path) as frames:
+            first = next(frames)
+            held = lease(worker, steps_of(engine, task)[:1])
+            later = next(frame for frame in frames if frame.event == "regions")
+            assert "head" not in later.data["regions"]
+            assert "StepLeased" in later.data["regions"]["history"]
+        assert held
+        assert first.id != later.id
 
     def test_without_scripts_the_page_reloads_itself(self, web: httpx2.Client, eventful: Answer) -> None:
         """By a tag that only counts where scripts don't run."""
@@ -151,8 +156,8 @@ class TestLive:
 
     def test_those_who_do_not_see_it_get_a_sentence(self, web: httpx2.Client, eventful: Answer) -> None:
         """How far the widest nodes are."""
-        (title,) = [a for a in page(web, f"/tasks/{tsk(eventful)}").named("div") if "data-said" in a]
-        assert title["data-said"] == "brief is running: read 3 of 8, 1 failed"
+        with stream(web, f"/tasks/{tsk(eventful)}") as frames:
+            assert next(frames).data["said"] == "brief is running: read 3 of 8, 1 failed"
 
 
 class TestLists:
@@ -162,10 +167,10 @@ class TestLists:
         """All are seen once, newest first, in pages of 50."""
         tasks = engine.submit_all(engine.workflows["brief"], [({"input": {"topic": "t"}}, None)] * 120)
         seen: list[str] = []
-        path: str | None = "/"
+        path: str | None = "/tasks"
         while path:
             read = page(web, path)
-            found = [a["href"] for a in read.named("a") if (a["href"] or "").startswith("/tasks/")]
+            found = [a["href"] for a in read.named("a") if (a["href"] or "").startswith("/tasks/tsk_")]
             assert len(found) <= 50
             seen += [str(href) for href in found]
             path = next((str(a["href"]) for a in read.named("a") if "before=" in (a["href"] or "")), None)
@@ -175,7 +180,7 @@ class TestLists:
 
     def test_tasks_are_filtered_by_state(self, web: httpx2.Client, eventful: Answer) -> None:
         """With the command that does the same."""
-        read = page(web, "/?state=cancelled")
+        read = page(web, "/tasks?state=cancelled")
         assert "No task is cancelled" in read.text
         assert "stanchion task list --state cancelled" in read.text
         assert tsk(eventful) not in read.text
@@ -211,39 +216,47 @@ class TestBounds:
         """And shows 50 steps, with the way to the next."""
         from sqlalchemy import event
 
-        from services.orchestrator.page_queries import PageQueries, Wanted
+        from services.orchestrator.dashboard.door import READING, Visitor
+        from services.orchestrator.dashboard.reads import Reads
+        from services.orchestrator.dashboard.view import Asked
+        from services.orchestrator.dashboard.views import PAGES
         from stanchion.db.engine import Database
 
+        visitor = Visitor(engine.tenant, "dev", "test", READING)
+        views = [one for one in PAGES if one.path.startswith("/tasks/{task_id}")]
         statements: list[str] = []
-        counts: list[int] = []
+        counts: list[list[int]] = []
         sizes: list[int] = []
         for width in (60, 1_500):
             task, worker = fanned(engine, width)
             worker.finish_all(lease(worker, steps_of(engine, task)[:55]), "x")
             database = Database(engine.orchestrator.url, name="count")
-            queries = PageQueries(database)
-            queries.task(engine.tenant, task.task_id, Wanted())
-            event.listen(database.engine, "before_cursor_execute", lambda *a: statements.append(a[2]))
-            statements.clear()
-            queries._task(engine.tenant, task.task_id, Wanted())
-            counts.append(len(statements))
+            reads = Reads(database)
+            taken: list[int] = []
+            for view in views:
+                asked = Asked(visitor, reads, {"task_id": tsk(task), "node": "read"}, {})
+                view.view(asked)
+                event.listen(database.engine, "before_cursor_execute", lambda *a: statements.append(a[2]))
+                statements.clear()
+                view.view(asked)
+                taken.append(len(statements))
+            counts.append(taken)
             database.close()
-            response = web.get(f"/tasks/{tsk(task)}")
+            response = web.get(f"/tasks/{tsk(task)}/steps")
             sizes.append(len(response.content))
-            read = Read.of(response)
-            assert f"{width - 55:,} ready" in read.text
-            assert any("after=stp_" in (a["href"] or "") for a in read.named("a"))
+            assert f"{width - 55:,} ready" in page(web, f"/tasks/{tsk(task)}").text
+            assert any("after=stp_" in (a["href"] or "") for a in Read.of(response).named("a"))
         assert counts[0] == counts[1]
         assert sizes[1] < sizes[0] * 1.1
 
     def test_steps_are_paged_by_key(self, web: httpx2.Client, engine: Engine) -> None:
         """Each step once."""
         task, _ = fanned(engine, 130)
-        path: str | None = f"/tasks/{tsk(task)}?node=read"
+        path: str | None = f"/tasks/{tsk(task)}/steps?node=read"
         seen: list[str] = []
         while path:
             read = page(web, path)
-            part = web.get(path).text.partition('id="steps"')[2].partition('id="events"')[0]
+            part = web.get(path).text.partition('id="steps"')[2]
             seen += [piece.partition('"')[0] for piece in part.split('href="/steps/')[1:]]
             path = next(
                 (str(a["href"]).partition("#")[0] for a in read.named("a") if "after=stp_" in (a["href"] or "")), None

@@ -9,8 +9,7 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from kit.engine import Admin, Engine
-from orchestrator_page_kit import (
+from dashboard_kit import (
     HOSTILE,
     Read,
     check_harmless,
@@ -22,6 +21,7 @@ from orchestrator_page_kit import (
     steps_of,
     tsk,
 )
+from kit.engine import Admin, Engine
 
 from stanchion.authority.keys import Keys
 from stanchion.authority.people import Identity, People
@@ -53,7 +53,9 @@ def bearer(service: Database, tenant: UUID, *scopes: str) -> dict[str, str]:
 class TestKeys:
     """Outside the dev profile."""
 
-    @pytest.mark.parametrize("path", ["/", "/live", "/tasks/tsk_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", "/steps/x"])
+    @pytest.mark.parametrize(
+        "path", ["/", "/tasks", "/tasks/tsk_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", "/steps/x", "/do/task.cancel/x"]
+    )
     def test_nothing_is_shown_without_a_key(self, closed: httpx2.Client, path: str) -> None:
         """401, with how to ask."""
         response = closed.get(path)
@@ -77,7 +79,8 @@ class TestKeys:
         fail(worker, lease(worker, steps)[0], "canary-4711")
         reads = bearer(service, tenants["dev"], "task.read")
         sees = bearer(service, tenants["dev"], "task.read", "payload.read")
-        for path in (f"/tasks/{tsk(task)}", f"/tasks/{tsk(task)}/live", f"/steps/{ids.public(ids.STEP, steps[0])}"):
+        paths = (f"/tasks/{tsk(task)}/steps", f"/steps/{ids.public(ids.STEP, steps[0])}")
+        for path in paths:
             assert "canary-4711" in closed.get(path, headers=sees).text, path
             shown = closed.get(path, headers=reads)
             assert shown.status_code == 200
@@ -97,17 +100,17 @@ class TestKeys:
     def test_a_key_shows_its_own_tenant(
         self, closed: httpx2.Client, service: Database, tenants: dict[str, UUID], engine: Engine
     ) -> None:
-        """What another tenant owns is not there: task, live part and step are 404."""
+        """What another tenant owns is not there: task, its parts and its step are 404."""
         task, _ = fanned(engine, 3)
         mine = bearer(service, tenants["dev"], "task.read")
         theirs = bearer(service, tenants["other"], "task.read")
         step = f"/steps/{ids.public(ids.STEP, steps_of(engine, task)[0])}"
-        for path in (f"/tasks/{tsk(task)}", f"/tasks/{tsk(task)}/live", step):
+        for path in (f"/tasks/{tsk(task)}", f"/tasks/{tsk(task)}/steps", f"/tasks/{tsk(task)}/history", step):
             assert closed.get(path, headers=mine).status_code == 200
             refused = closed.get(path, headers=theirs)
             assert (refused.status_code, "E-FIND-01" in refused.text) == (404, True)
-        assert tsk(task) in closed.get("/", headers=mine).text
-        assert tsk(task) not in closed.get("/", headers=theirs).text
+        assert tsk(task) in closed.get("/tasks", headers=mine).text
+        assert tsk(task) not in closed.get("/tasks", headers=theirs).text
 
     def test_the_right_is_needed(self, closed: httpx2.Client, service: Database, tenants: dict[str, UUID]) -> None:
         """403 names it."""
@@ -132,7 +135,7 @@ class TestDev:
     def test_it_is_open_on_loopback(self, web: httpx2.Client, engine: Engine) -> None:
         """And shows the tenant that the setting names."""
         text = Read.of(web.get("/")).text
-        assert "tenant dev" in text
+        assert "dev this machine" in text
 
     @pytest.mark.parametrize(
         "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "169.254.169.254", "[::ffff:1]"]
@@ -141,7 +144,7 @@ class TestDev:
         """A foreign page that makes a browser come here under its own name reads nothing."""
         response = web.get("/", headers={"host": host})
         assert response.status_code in (400, 403)
-        assert "tenant dev" not in response.text
+        assert "sections" not in response.text
 
     def test_it_is_closed_when_others_can_reach_it(self, serve: Callable[..., str]) -> None:
         """A server that listens on more than loopback needs keys in every profile."""
@@ -170,7 +173,8 @@ class TestEscaping:
         rewrite(admin, "UPDATE stanchion.step SET node = %s, queue = %s WHERE step_id = %s", text, text, steps[0])
         rewrite(admin, "UPDATE stanchion.task SET submitted_by = %s WHERE task_id = %s", text, task.task_id)
         rewrite(admin, "UPDATE stanchion.event SET actor = %s, kind = %s WHERE step_id = %s", text, text, steps[0])
-        paths = ["/", f"/tasks/{tsk(task)}", f"/tasks/{tsk(task)}/live", f"/steps/{ids.public(ids.STEP, steps[0])}"]
+        step = f"/steps/{ids.public(ids.STEP, steps[0])}"
+        paths = ["/tasks", *(f"/tasks/{tsk(task)}{part}" for part in ("", "/steps", "/history")), step]
         for path in paths:
             response = web.get(path)
             assert response.status_code == 200, path
@@ -183,7 +187,12 @@ class TestEscaping:
     def test_nothing_is_reflected(self, web: httpx2.Client, engine: Engine, name: str, text: str) -> None:
         """Every parameter, on every page: refused, and shown as text where it is shown."""
         task, _ = fanned(engine, 1)
-        for path in ("/", f"/tasks/{tsk(task)}", f"/steps/{ids.public(ids.STEP, steps_of(engine, task)[0])}"):
+        for path in (
+            "/tasks",
+            f"/tasks/{tsk(task)}/steps",
+            "/sign-in",
+            f"/steps/{ids.public(ids.STEP, steps_of(engine, task)[0])}",
+        ):
             response = web.get(path, params={name: text})
             assert response.status_code in (200, 422)
             check_harmless(Read.of(response))
@@ -199,7 +208,7 @@ class TestEscaping:
         """The policy stands on pages, parts, files and errors, and nothing can be sent from them."""
         task, _ = fanned(engine, 1)
         (script,) = Read.of(web.get("/")).named("script")
-        for path in ("/", f"/tasks/{tsk(task)}", f"/tasks/{tsk(task)}/live", script["src"], "/nothing", "/tasks/bad"):
+        for path in ("/", f"/tasks/{tsk(task)}", "/sign-in", script["src"], "/nothing", "/tasks/bad"):
             headers = web.get(str(path)).headers
             assert headers["content-security-policy"].startswith("default-src 'self';"), path
             assert "unsafe" not in headers["content-security-policy"]
@@ -212,11 +221,11 @@ class TestRequests:
     @pytest.mark.parametrize(
         ("path", "status"),
         [
-            ("/?state=running&state=failed", 422),
-            ("/?state=nonsense", 422),
-            ("/?before=xyz", 422),
-            ("/?before=stp_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", 422),
-            ("/?limit=1000000", 422),
+            ("/tasks?state=running&state=failed", 422),
+            ("/tasks?state=nonsense", 422),
+            ("/tasks?before=xyz", 422),
+            ("/tasks?before=stp_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", 422),
+            ("/tasks?limit=1000000", 422),
             ("/tasks/1", 422),
             ("/tasks/tsk_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", 404),
             ("/steps/stp_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", 404),
@@ -225,7 +234,7 @@ class TestRequests:
             ("/static/../pages.py", 404),
             ("/static/..%2fpages.py", 404),
             ("/static/page.css", 404),
-            ("/?state=" + "x" * 5_000, 422),
+            ("/tasks?state=" + "x" * 5_000, 422),
         ],
     )
     def test_bad_ones_get_a_page_that_says_why(self, web: httpx2.Client, path: str, status: int) -> None:
@@ -236,7 +245,7 @@ class TestRequests:
     def test_filters_are_bound(self, web: httpx2.Client, engine: Engine, node: str) -> None:
         """They match nothing, or are refused."""
         task, _ = fanned(engine, 2)
-        response = web.get(f"/tasks/{tsk(task)}", params={"node": node})
+        response = web.get(f"/tasks/{tsk(task)}/steps", params={"node": node})
         assert response.status_code in (200, 422)
         if response.status_code == 200:
             assert "No step fits" in response.text
@@ -262,7 +271,7 @@ class TestRequests:
 
     def test_a_database_that_is_away_is_said(self, serve: Callable[..., str]) -> None:
         """503, and that only the display is affected."""
-        url = serve(database_url="postgresql://stanchion_orchestrator@127.0.0.1:9/none")
+        url = serve(dashboard_database_url="postgresql://stanchion_dashboard@127.0.0.1:9/none")
         with httpx2.Client(base_url=url, timeout=30) as client:
             response = client.get("/")
         assert response.status_code == 503
@@ -270,8 +279,10 @@ class TestRequests:
 
     def test_our_own_files_name_nobody_else(self) -> None:
         """No template, style or script has the address of another host."""
-        home = Path(__file__).parents[3] / "services" / "orchestrator"
-        for path in [*home.glob("templates/*"), *home.glob("static/*")]:
+        home = Path(__file__).parents[3] / "services" / "orchestrator" / "dashboard"
+        files = [*home.glob("templates/**/*.html"), *home.glob("static/*")]
+        assert len(files) > 10
+        for path in files:
             text = path.read_text().replace("http://www.w3.org/2000/svg", "")
             assert "http://" not in text, path
             assert "https://" not in text, path

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from typing import Any
 from uuid import UUID
 
 import httpx2
@@ -131,7 +135,8 @@ class Read(HTMLParser):
 
 
 _TAGS = """html head meta title link script noscript body a header nav span b main h1 h2 p div section table thead tbody
-tr th td dl dt dd svg rect path circle code pre ol ul li time footer button"""
+tr th td dl dt dd svg rect path circle code pre ol ul li time footer button g text defs marker details summary form input
+label select option textarea h3 canvas"""
 ALLOWED = frozenset(_TAGS.split())
 
 
@@ -146,4 +151,38 @@ def check_harmless(page: Read) -> None:
                 assert value is not None
                 assert value.startswith(("/", "#")), (tag, value)
                 assert not value.startswith("//"), (tag, value)
-    assert all(attributes.get("src", "").startswith("/static/page.") for attributes in page.named("script"))
+    assert all(attributes.get("src", "").startswith("/static/") for attributes in page.named("script"))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One event of a stream."""
+
+    event: str
+    id: str
+    data: Any
+
+
+@contextmanager
+def stream(web: httpx2.Client, path: str, **headers: str) -> Iterator[Iterator[Frame]]:
+    """The events of a live page, as they come."""
+    with web.stream("GET", path, headers={"accept": "text/event-stream", **headers}) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        yield _frames(answer.iter_lines())
+
+
+def _frames(lines: Iterator[str]) -> Iterator[Frame]:
+    given: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(": ")
+            given[name] = value
+        elif "data" in given:
+            yield Frame(given.get("event", ""), given.get("id", ""), json.loads(given["data"]))
+            given = {}
+
+
+def still(html: str) -> str:
+    """Without the times in words, which go on by themselves."""
+    return re.sub(r"(?<=>)[^<]*(?=</time>)|(?<=data-running>)[^<]*(?=</span>)", "", html)
