@@ -15,7 +15,7 @@ from stanchion.contracts import ids
 from stanchion.state import StepState
 
 from ..view import Asked, Page, Shown, Twin
-from . import task_graph, task_reads
+from . import task_graph, task_reads, timeline
 
 STEPS_SHOWN: Final = 50
 STEP_STATES: Final = tuple(state.value for state in StepState)
@@ -96,6 +96,15 @@ TABS: Final = (
         _steps,
         ("node", "state", "after"),
         "stanchion task steps {id}{filter}",
+        "GET /v1/tasks/{id}/steps",
+    ),
+    Tab(
+        "timeline",
+        "Timeline",
+        ("timeline",),
+        timeline.part,
+        ("by", "from", "to"),
+        "stanchion task steps {id}",
         "GET /v1/tasks/{id}/steps",
     ),
     Tab(
