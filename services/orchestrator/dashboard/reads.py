@@ -6,6 +6,7 @@ from stanchion.authority.approvals import Approvals
 from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
+from stanchion.authority.fan_view import FanView
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
 from stanchion.authority.keys import Keys
@@ -27,6 +28,7 @@ class Reads:
         self.workflows = Workflows(database)
         self.queries = Queries(database)
         self.graph = GraphView(database, self.workflows)
+        self.fans = FanView(database)
         self.asking = Asking(database)
         self.operations = Operations(database)
         self.approvals = Approvals(database)

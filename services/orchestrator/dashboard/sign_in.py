@@ -54,6 +54,11 @@ class SignIn:
             return self._shown(request, self.api.refusal(answer), return_to, form)
         return _with_cookies(answer, RedirectResponse(return_to, 303))
 
+    def leaving(self, request: Request) -> Response:
+        """The form that ends the session. It has a page of its own: others are compressed, and hold no token."""
+        visitor = self.door.visitor(request)
+        return HTMLResponse(self.painter.plain("sign_out.html", visitor=visitor, taste=Taste.of(request)))
+
     def leave(self, request: Request, form: Mapping[str, str]) -> Response:
         """End the session, here and in the database."""
         visitor = self.door.visitor(request)

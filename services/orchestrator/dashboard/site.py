@@ -6,6 +6,7 @@ run should one ever get through.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,16 +15,17 @@ from typing import Any, Final
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from stanchion.contracts import ids
 from stanchion.errors import InvariantViolated, NotFound, StanchionError, Unauthenticated, Unavailable, Unprocessable
 from stanchion.runtime.http import Check, Closing, health_routes
 from stanchion.runtime.logging import get_logger
 
 from .acts import Acts, Form
 from .door import Door, Visitor
-from .live import Watches, hashed
+from .live import Squeezed, Watches, hashed
 from .painting import Painter
 from .reads import Reads
 from .remembered import Shared
@@ -87,10 +89,13 @@ class Site:
         """All routes."""
         return [
             *(Route(page.path, self._endpoint(page)) for page in PAGES),
+            Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}/{target}", self._guarded(self._asked)),
+            Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}/{target}", self._form(self._done), methods=["POST"]),
             Route("/sign-in", self._open(self.sign_in.page)),
             Route("/sign-in", self._form(self.sign_in.enter), methods=["POST"]),
+            Route("/sign-out", self._open(self.sign_in.leaving)),
             Route("/sign-out", self._form(self.sign_in.leave), methods=["POST"]),
             Route("/v1/session/oidc", self._open(self.sign_in.forward)),
             Route("/v1/session/oidc/callback", self._open(self.sign_in.forward)),
@@ -105,6 +110,7 @@ class Site:
         shown = page.view(Asked(visitor, self.reads, path, query))
         shown.context |= {"tenant_id": visitor.tenant_id, "whole": visitor.sees_payloads, "visitor": visitor}
         regions = {name: self.painter.region(shown, name) for name in shown.regions}
+        regions |= shown.raw
         hashes = {name: hashed(html) for name, html in regions.items()}
         return Looked(shown, regions, hashes, hashed("".join(hashes.values())))
 
@@ -120,7 +126,7 @@ class Site:
         path, query = self._question(page, request, visitor)
         key = page.shared_as(visitor, path, query)
         looked = self._looks.get(key, lambda: self.look(page, visitor, path, query))
-        answer = HTMLResponse(self.painter.page(looked, self.shell.around(request, visitor)))
+        answer = _squeezed(request, self.painter.page(looked, self.shell.around(request, visitor)))
         if DONE_COOKIE in request.cookies:
             answer.delete_cookie(DONE_COOKIE, httponly=True, samesite="strict")
         return answer
@@ -134,6 +140,9 @@ class Site:
         self._looks.get(key, lambda: self.look(page, visitor, path, query))  # what is not there is refused here
         closing: Closing = request.app.state.closing
         frames = self.watches.follow(key, lambda: self.look(page, visitor, path, query), revision[:40], closing)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers = STREAM_HEADERS | {"content-encoding": "gzip", "vary": "accept-encoding"}
+            return StreamingResponse(Squeezed(frames), media_type=EVENT_STREAM, headers=headers)
         return StreamingResponse(frames, media_type=EVENT_STREAM, headers=STREAM_HEADERS)
 
     def _question(self, page: Page, request: Request, visitor: Visitor) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -148,6 +157,14 @@ class Site:
 
     # -- doors --
 
+    def _child(self, request: Request, visitor: Visitor) -> Response:
+        """On to the page of one child: a picture knows its index, and not its id."""
+        visitor.require("task.read")
+        given, fan = request.path_params, request.query_params.get("fan")
+        task_id, fan_id = ids.parse(given["task_id"], ids.TASK), ids.parse(fan, ids.STEP) if fan else None
+        step_id = self.reads.fans.child(visitor.tenant_id, task_id, given["node"], given["index"], fan_id)
+        return RedirectResponse(f"/steps/{ids.public(ids.STEP, step_id)}", 303)
+
     def _asked(self, request: Request, visitor: Visitor) -> Response:
         return self.acts.ask(request, visitor, self.shell.around(request, visitor))
 
@@ -161,6 +178,9 @@ class Site:
         if found is None:
             return Response("not found", 404, headers=HEADERS)
         forever = HEADERS | {"cache-control": "public, max-age=31536000, immutable"}
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            forever |= {"content-encoding": "gzip", "vary": "accept-encoding"}
+            return Response(found.small, media_type=found.type, headers=forever)
         return Response(found.content, media_type=found.type, headers=forever)
 
     # -- errors --
@@ -211,6 +231,14 @@ class Site:
         return HTMLResponse(self.painter.error(request, error), error.status, headers=headers)
 
 
+def _squeezed(request: Request, text: str) -> Response:
+    """A page, compressed for whoever takes that. It holds no secret: a token beside what others choose could be guessed."""
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return HTMLResponse(text, headers={"vary": "accept-encoding"})
+    headers = {"content-encoding": "gzip", "vary": "accept-encoding"}
+    return Response(gzip.compress(text.encode(), 5, mtime=0), media_type="text/html; charset=utf-8", headers=headers)
+
+
 def _guarded_by_headers(answer: Response) -> Response:
     for name, value in HEADERS.items():
         answer.headers.setdefault(name, value)
@@ -222,5 +250,6 @@ class Asset:
 
     def __init__(self, path: Path) -> None:
         self.content = path.read_bytes()
+        self.small = gzip.compress(self.content, 9, mtime=0)
         self.type = TYPES[path.suffix]
         self.name = f"{path.stem}.{hashlib.sha256(self.content).hexdigest()[:12]}{path.suffix}"

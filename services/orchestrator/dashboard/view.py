@@ -86,6 +86,8 @@ class Shown:
     run_id: UUID | None = None
     every: float = 2.0
     ended: bool = False
+    raw: dict[str, str] = field(default_factory=dict)
+    """What a script of the page draws, in pieces that change each by itself; it stands in the stream beside the regions."""
     said: str = ""
     """One sentence on how it stands, for those who don't see the page."""
 

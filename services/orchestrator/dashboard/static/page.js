@@ -142,6 +142,7 @@
       const data = JSON.parse(event.data);
       revision = event.lastEventId; good = Date.now(); trouble = "";
       for (const [name, html] of Object.entries(data.regions)) { const region = byId(`r-${name}`); show(name, html, region && inUse(region)); }
+      document.dispatchEvent(new CustomEvent("pieces", { detail: data.regions }));
       if (data.title) document.title = `${data.title} · Stanchion`;
       speak(data.said);
       if (data.ended) { ended = true; close(); }

@@ -5,6 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from ..view import Page
-from . import step, task, tasks
+from . import fan, step, task, tasks
 
-PAGES: Final[tuple[Page, ...]] = (*tasks.PAGES, *task.PAGES, *step.PAGES)
+PAGES: Final[tuple[Page, ...]] = (*tasks.PAGES, *task.PAGES, *step.PAGES, *fan.PAGES)

@@ -80,14 +80,14 @@ _FREE: Final = """CASE WHEN s.fan_id IS NOT NULL THEN s.created_at ELSE greatest
   (SELECT max(b.released_at) FROM stanchion.barrier b WHERE b.step_id = s.step_id)) END"""
 _BY: Final[dict[str, str]] = {"step": "s.node", "worker": "coalesce(w.name, t.worker_id::text)"}
 
-_LONGEST = text(f"""
-SELECT s.step_id, s.node, s.idx, s.fan_id, t.fence, t.number, t.state, {_FREE} AS free_at, t.granted_at, t.started_at, t.ended_at,
+_LONGEST = """
+SELECT s.step_id, s.node, s.idx, s.fan_id, t.fence, t.number, t.state, {free} AS free_at, t.granted_at, t.started_at, t.ended_at,
   coalesce(w.name, '') AS worker
 FROM stanchion.step s JOIN stanchion.attempt t ON t.step_id = s.step_id
 LEFT JOIN stanchion.worker w ON w.worker_id = t.worker_id
 WHERE s.run_id = :run
 ORDER BY coalesce(t.ended_at, CAST(:now AS timestamptz)) - t.granted_at DESC, s.step_id, t.fence LIMIT :lanes
-""")
+"""
 
 
 def lanes(connection: Connection, run_id: UUID, by: By, window: Window, now: datetime) -> list[Lane]:
@@ -120,7 +120,7 @@ def lanes(connection: Connection, run_id: UUID, by: By, window: Window, now: dat
 
 def longest(connection: Connection, run_id: UUID, now: datetime) -> list[Row]:
     """The attempts that took longest."""
-    found = connection.execute(_LONGEST, {"run": run_id, "now": now, "lanes": LANES})
+    found = connection.execute(text(_LONGEST.format(free=_FREE)), {"run": run_id, "now": now, "lanes": LANES})
     return [dict(row) for row in found.mappings()]
 
 
