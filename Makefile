@@ -43,8 +43,8 @@ demo: $(STAMP)  ## Run the Research Report Studio on real sources, killing and f
 test: $(STAMP)  ## Run the tests on embedded servers (TESTS="tests/unit ...": only those)
 	@$(BIN)/python $(if $(strip $(TESTS)),-m pytest,tests/lanes.py) $(ARGS) $(TESTS)
 
-dev: $(STAMP)  ## Start everything locally and stay (ARGS="yourmodule:workflow")
-	@$(BIN)/stanchion dev $(if $(ARGS),$(ARGS),examples.studio.workflow:studio)
+dev: $(STAMP)  ## Start everything locally and stay, with a task moving (ARGS="yourmodule:workflow")
+	@$(BIN)/stanchion dev $(if $(ARGS),$(ARGS),examples.studio.workflow:studio --workers 2 --submit 'report topic="how connection pools recover from lost connections"')
 
 check: $(STAMP)  ## Format, lint, types, import contracts, generated files
 	@$(BIN)/ruff format --check .

@@ -28,6 +28,7 @@ _RELOAD_LOOK_SECONDS: Final = 0.5
     examples=[
         "stanchion dev reports.py",
         "stanchion dev my.package:brief --workers 3",
+        "stanchion dev reports.py --submit 'brief topic=cats'",
         "stanchion dev --kafka apache",
         "STANCHION_DATABASE_URL=postgresql://postgres@localhost/stanchion stanchion dev reports.py",
     ],
@@ -42,8 +43,17 @@ _RELOAD_LOOK_SECONDS: Final = 0.5
     "--kafka", type=click.Choice(["tansu", "apache", "apache-3"]), default="tansu", help="Which broker to embed."
 )
 @click.option("--root", type=click.Path(path_type=Path), help="Data, logs, addresses; default: .stanchion/dev.")
+@click.option("--submit", metavar="TEXT", help="A task to submit once all is up, as for `stanchion task submit`.")
 @click.option("--no-reload", is_flag=True, help="Leave workers alone when a target, or what it imports, changes.")
-def dev(session: Session, targets: tuple[str, ...], root: Path | None, no_reload: bool, **options: Any) -> int:
+def dev(
+    session: Session,
+    targets: tuple[str, ...],
+    *,
+    root: Path | None,
+    submit: str | None,
+    no_reload: bool,
+    **options: Any,
+) -> int:
     """Run everything on this machine: PostgreSQL, a Kafka broker, Valkey, and all services with your workflows.
 
     TARGET is a file (reports.py), a module (my.package) or a workflow in it (my.package:brief). Servers that
@@ -57,8 +67,9 @@ def dev(session: Session, targets: tuple[str, ...], root: Path | None, no_reload
     ending = _Ending(stack)
     ending.install()
     try:
+        words = _words(submit)
         stack.start()
-        _announce(session, stack, talk)
+        _announce(session, stack, talk, _submitted(stack, words, talk) if words else None)
         _follow(stack, targets, ending, talk, reload=not no_reload)
     except KeyboardInterrupt:
         pass
@@ -106,15 +117,44 @@ class _Talk:
             sys.stderr.flush()
 
 
-def _announce(session: Session, stack: Stack, talk: _Talk) -> None:
-    data = {"v": 1, "api_url": stack.api_url, "page_url": stack.page_url, "root": str(stack.root)}
+def _words(submit: str | None) -> list[str]:
+    """What is to be submitted, as words; raises Unprocessable before anything is started."""
+    import shlex
+
+    from stanchion.cli import inputs
+    from stanchion.errors import Unprocessable
+
+    try:
+        words = shlex.split(submit or "")
+    except ValueError as error:
+        raise Unprocessable("E-CLI-01", f"--submit can't be read: {error}", fix="quote it as on a shell") from None
+    inputs.parse(words[1:])
+    return words
+
+
+def _submitted(stack: Stack, words: list[str], talk: _Talk) -> str | None:
+    """Submit the first task; a stack that is up does not end over a task that is refused."""
+    from stanchion.cli import inputs
+    from stanchion.errors import StanchionError
+    from stanchion.sdk.client import Client
+
+    try:
+        with Client(stack.api_url, stack.api_key) as client:
+            return client.submit(words[0], inputs.parse(words[1:])).id
+    except StanchionError as error:
+        talk.say(f"{words[0]} was not submitted: {error.code} {error.what}")
+        return None
+
+
+def _announce(session: Session, stack: Stack, talk: _Talk, task_id: str | None) -> None:
+    data = {"v": 1, "api_url": stack.api_url, "page_url": stack.page_url, "root": str(stack.root), "task_id": task_id}
     if session.machine:
         sys.stdout.write(json.dumps(data) + "\n")
         sys.stdout.flush()
     talk.say(f"API   {stack.api_url}   (key in {stack.root / 'dev-key'}; the command line finds both)")
-    talk.say(f"page  {stack.page_url}")
     talk.say(f"logs  {stack.logs}")
     talk.say("Ctrl-C stops everything")
+    talk.say(f"dashboard  {stack.page_url}/" + (f"tasks/{task_id}" if task_id else ""))
 
 
 def _follow(stack: Stack, targets: tuple[str, ...], ending: _Ending, talk: _Talk, *, reload: bool) -> None:

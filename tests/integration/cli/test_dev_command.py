@@ -63,8 +63,10 @@ def test_a_development_stack_from_start_to_end(
     monkeypatch.setenv("STANCHION_HOME", str(place / "home"))
     root = place / ".stanchion" / "dev"
 
-    first = start("dev", "hello.py", "--json", cwd=place)
-    address = announced(first)["api_url"]
+    first = start("dev", "hello.py", "--json", "--submit", "hello name=zoe", cwd=place)
+    told = announced(first)
+    address = told["api_url"]
+    assert run(["task", "wait", told["task_id"]]) == 0
     assert run(["task", "submit", "hello", "name=ana", "--wait", "--key", "kept"]) == 0
     task = run(["task", "result", "@last"])
     assert (task, "hello ana" in capsys.readouterr().out) == (0, True)
