@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import Connection, case, exists, func, literal, select
-from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.dialects.postgresql import aggregate_order_by, distinct_on
 
 from stanchion.contracts import limits
 from stanchion.db import tables
@@ -161,7 +161,7 @@ class FanView:
             select(*columns)
             .outerjoin(tables.worker, _WORKER.worker_id == _ATTEMPT.worker_id)
             .where(_ATTEMPT.step_id.in_(steps))
-            .distinct(_ATTEMPT.step_id)
+            .ext(distinct_on(_ATTEMPT.step_id))
             .order_by(_ATTEMPT.step_id, _ATTEMPT.fence.desc())
         )
         return {row.pop("step_id"): row for row in rows_of(connection, found)}
