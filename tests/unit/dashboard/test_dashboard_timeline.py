@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from services.orchestrator.dashboard.views import timeline
-from services.orchestrator.dashboard.views.timeline_reads import Window
+from services.orchestrator.dashboard.views.timeline_reads import Lane, Window
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = Window(START, START + timedelta(seconds=100))
@@ -16,9 +15,9 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def node(name: str, last: float, *after: str) -> dict[str, Any]:
-    """A node that came to its last change at a time."""
-    return {"name": name, "after": list(after), "last_at": at(last), "attempts": 1}
+def lane(name: str, last: float) -> Lane:
+    """A lane whose last attempt ended at a time."""
+    return Lane(name, (), 1, 0, 0, START, at(last), 0.0, 0.0)
 
 
 def test_an_area_steps_where_its_counts_do() -> None:
@@ -51,15 +50,15 @@ def test_an_open_attempt_runs_until_now() -> None:
 
 def test_the_way_that_decided_goes_back_over_what_came_last() -> None:
     """Of two before a step the later one counts; shares are of the whole time."""
-    task = {"nodes": [node("plan", 10), node("read", 70, "plan"), node("aim", 20), node("draft", 100, "read", "aim")]}
-    found = timeline.critical(task, WINDOW)
+    after = {"read": ("plan",), "draft": ("read", "aim")}
+    lanes = [lane("plan", 10), lane("read", 70), lane("aim", 20), lane("draft", 100)]
+    found = timeline.critical(after, lanes, WINDOW)
     assert [(one.name, round(one.share, 3)) for one in found] == [("plan", 0.1), ("read", 0.6), ("draft", 0.3)]
 
 
 def test_a_circle_of_after_does_not_hang() -> None:
     """Each step is on the way once at most."""
-    task = {"nodes": [node("a", 10, "b"), node("b", 20, "a")]}
-    assert len(timeline.critical(task, WINDOW)) == 2
+    assert len(timeline.critical({"a": ("b",), "b": ("a",)}, [lane("a", 10), lane("b", 20)], WINDOW)) == 2
 
 
 def test_ticks_begin_at_the_start_and_end_at_the_end() -> None:

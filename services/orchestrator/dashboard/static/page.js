@@ -241,6 +241,20 @@
     link.focus();
     next.scrollIntoView({ block: "nearest" });
   };
+  // in a graph arrows follow the edges, and go up and down among those that stand in one column
+  const along = (node, key) => {
+    const nodes = all("[data-node]"), named = (name) => nodes.find((one) => one.dataset.node === name);
+    const places = new Map(nodes.map((one) => [one, one.getBoundingClientRect()])), here = places.get(node);
+    let next = null;
+    if (key === "ArrowRight") next = named((node.dataset.to || "").split(" ")[0]);
+    else if (key === "ArrowLeft") next = nodes.find((one) => (one.dataset.to || "").split(" ").includes(node.dataset.node));
+    else {
+      const down = key === "ArrowDown";
+      const column = nodes.filter((one) => one !== node && Math.abs(places.get(one).right - here.right) < 40 && (down ? places.get(one).top > here.top : places.get(one).top < here.top));
+      next = column.sort((a, b) => Math.abs(places.get(a).top - here.top) - Math.abs(places.get(b).top - here.top))[0];
+    }
+    if (next) { next.focus(); next.scrollIntoView({ block: "nearest", inline: "nearest" }); }
+  };
   let went = 0;
   const follow = (selector) => { const link = document.querySelector(selector); if (link) link.click(); return Boolean(link); };
   const typing = (element) => element && (element.isContentEditable || /^(input|textarea|select)$/i.test(element.nodeName));
@@ -253,6 +267,8 @@
     if (typing(event.target) || dialog.open || root.dataset.keys === "off") return;
     const key = event.key;
     const done = () => event.preventDefault();
+    const node = event.target.closest && event.target.closest("[data-node]");
+    if (node && key.startsWith("Arrow")) { along(node, key); done(); return; }
     if (Date.now() - went < 1500) {
       went = 0;
       if (follow(`[data-go="${CSS.escape(key)}"]`)) done();

@@ -34,14 +34,8 @@ class Tab:
     query: tuple[str, ...] = ()
     command: str = ""
     request: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the head of every part shows."""
-
-    task: Row
-    reasons: Sequence[Reason]
+    counted: bool = False
+    """It shows how many steps of each node there are: whoever does not, spares a look at all of them."""
 
 
 def _graph(asked: Asked, task: Row) -> dict[str, Any]:
@@ -88,6 +82,7 @@ TABS: Final = (
         ("draw",),
         command="stanchion task show {id}",
         request="GET /v1/tasks/{id}",
+        counted=True,
     ),
     Tab(
         "steps",
@@ -122,33 +117,33 @@ TABS: Final = (
 def _of(tab: Tab) -> Callable[[Asked], Shown]:
     def show(asked: Asked) -> Shown:
         task_id = asked.id("task_id", ids.TASK)
-        seen = _seen(asked, task_id)
+        task, reasons = _seen(asked, task_id, counted=tab.counted)
         tsk = ids.public(ids.TASK, task_id)
-        context = tab.part(asked, seen.task)
+        context = tab.part(asked, task)
         base = f"/tasks/{tsk}"
         titles = [(one.name, one.title, None) for one in TABS]
         return Shown(
             "task",
-            f"{seen.task['workflow']} {seen.task['state']}",
+            f"{task['workflow']} {task['state']}",
             ("head", "why", *tab.regions),
-            {"task": seen.task, "tsk": tsk, "reasons": seen.reasons, "tab": tab.name, "tabs": titles, "base": base}
-            | {"ways": _ways(seen.task)}
+            {"task": task, "tsk": tsk, "reasons": reasons, "tab": tab.name, "tabs": titles, "base": base}
+            | {"ways": _ways(task)}
             | context,
             Twin(tab.command.format(id=tsk, filter=_filter(asked)), tab.request.format(id=tsk)),
             "tasks",
             (("Tasks", "/tasks"), (tsk, base)) if tab.name != "graph" else (("Tasks", "/tasks"),),
-            run_id=seen.task["run_id"],
-            ended=seen.task["ended_at"] is not None,
-            said=_sentence(seen.task),
+            run_id=task["run_id"],
+            ended=task["ended_at"] is not None,
+            said=_sentence(task),
         )
 
     return show
 
 
-def _seen(asked: Asked, task_id: UUID) -> Seen:
-    task = asked.reads.graph.task(asked.visitor.tenant_id, task_id, with_payload=False)
-    reasons = asked.reads.asking.about(asked.visitor.tenant_id, ids.public(ids.TASK, task_id)).reasons
-    return Seen(task, reasons)
+def _seen(asked: Asked, task_id: UUID, *, counted: bool) -> tuple[Row, Sequence[Reason]]:
+    tenant_id, graph = asked.visitor.tenant_id, asked.reads.graph
+    task = graph.task(tenant_id, task_id, with_payload=False) if counted else graph.head(tenant_id, task_id)
+    return task, asked.reads.asking.about(tenant_id, ids.public(ids.TASK, task_id)).reasons
 
 
 def _ways(task: Row) -> tuple[str, ...]:
@@ -164,7 +159,7 @@ def _filter(asked: Asked) -> str:
 
 def _sentence(task: Row) -> str:
     """One sentence on how it stands, for those who don't see the page."""
-    parts = [_said(node) for node in task["nodes"] if node["total"] > 1 and node["counts"]]
+    parts = [_said(node) for node in task.get("nodes", ()) if node["total"] > 1 and node["counts"]]
     return f"{task['workflow']} is {task['state']}" + (": " + "; ".join(parts[:3]) if parts else "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -56,7 +56,7 @@ def part(asked: Asked, task: Row) -> dict[str, Any]:
         "total": _total(lanes),
         "bars": [(row, bars(row, whole, now)) for row in rows],
         "ticks": ticks(whole if mode == "child" else window),
-        "critical": critical(task, whole) if task["ended_at"] else [],
+        "critical": critical(_after(asked, task), lanes, whole) if task["ended_at"] and by == "step" else [],
         "bins": BINS,
         "tick_at": now if not task["ended_at"] else None,
     }
@@ -97,20 +97,24 @@ def ticks(window: Window) -> list[dict[str, Any]]:
     return [{"after": look.duration(s), "at": window.start + timedelta(seconds=s)} for s in steps]
 
 
-def critical(task: Row, whole: Window) -> list[Critical]:
-    """The way that decided when it ended: from the last node back to what it waited for last."""
-    nodes = {node["name"]: node for node in task["nodes"] if node["last_at"] is not None and node["attempts"]}
-    name = max(nodes, key=lambda one: nodes[one]["last_at"], default=None)
+def critical(after: Mapping[str, Sequence[str]], lanes: Sequence[Lane], whole: Window) -> list[Critical]:
+    """The way that decided when it ended: from the last step back to what it waited for last."""
+    ended = {lane.name: lane.last_at for lane in lanes}
+    name = max(ended, key=lambda one: ended[one], default=None)
     found: list[Critical] = []
-    while name is not None and len(found) < len(nodes):
-        node = nodes[name]
-        before = [one for one in node["after"] if one in nodes]
-        earlier = max(before, key=lambda one: nodes[one]["last_at"], default=None)
-        start = nodes[earlier]["last_at"] if earlier is not None else whole.start
-        seconds = max(0.0, (node["last_at"] - start).total_seconds())
+    while name is not None and len(found) < len(ended):
+        before = [one for one in after.get(name, ()) if one in ended]
+        earlier = max(before, key=lambda one: ended[one], default=None)
+        start = ended[earlier] if earlier is not None else whole.start
+        seconds = max(0.0, (ended[name] - start).total_seconds())
         found.append(Critical(name, seconds / whole.seconds, seconds))
         name = earlier
     return found[::-1]
+
+
+def _after(asked: Asked, task: Row) -> dict[str, tuple[str, ...]]:
+    graph = asked.reads.workflows.get(task["workflow"], task["version"])
+    return {node.name: node.after for node in graph}
 
 
 def _total(lanes: Sequence[Lane]) -> dict[str, Any]:
