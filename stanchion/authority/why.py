@@ -8,6 +8,7 @@ not depend on how many steps there are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -15,12 +16,12 @@ from sqlalchemy import Connection, exists, select
 
 from stanchion.contracts import ids
 from stanchion.contracts.actions import act
-from stanchion.contracts.failures import told
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 
 from . import why_around as around
+from . import why_end_texts as ends
 from . import why_wait_texts as texts
 from . import why_waits as waits
 from . import why_work as work
@@ -28,8 +29,8 @@ from .graph_view import arrived_at_barrier
 from .queries import BARRIER
 from .rows import Row, missing
 from .why_codes import Reason, ordered
-from .why_look import Look, Scope, before, evidence, inside_fan, only, whole_run
-from .why_words import bar, span, tsk
+from .why_look import Look, Scope, before, inside_fan, only, whole_run
+from .why_words import tsk
 from .workflows import Workflows
 
 KINDS: Final = {ids.TASK: "task", ids.RUN: "run", ids.STEP: "step", BARRIER: "barrier"}
@@ -54,6 +55,7 @@ _BARRIER_SHOWN: Final = [
         "created_at",
     )
 ]
+_NEAR: Final = timedelta(seconds=10)  # an event is written in the same transaction, moments later
 _IDLE: Final = ("pending", "ready", "retry_wait")  # what a pause keeps from going on
 _BESIDE: Final = frozenset({"W-DEADLINE", "W-OUTBOX", "W-RELAY-DOWN", "W-POISON", "W-DB", "W-BARRIER-LATE"})
 _BEHIND: Final = frozenset({"W-BARRIER", "W-UPSTREAM"})
@@ -147,7 +149,7 @@ class _Walk:
             reasons += around.damage(self.look, run, step_id)
             if not _explained(reasons):
                 reasons.append(
-                    texts.damaged(run, f"{step['node']} is {step['state']}, and no row says how it goes on", step_id)
+                    ends.damaged(run, f"{step['node']} is {step['state']}, and no row says how it goes on", step_id)
                 )
         return self._answer("step", step_id, run, step["state"], reasons)
 
@@ -159,7 +161,8 @@ class _Walk:
             return None
         run = self._run_of(found["run_id"])
         if found["state"] != "waiting":
-            reasons = [texts.decided(self.look, found)]
+            held = self.look.step(found["step_id"]) if found["state"] == "failed" and found["step_id"] else None
+            reasons = [ends.decided(self.look, found, self._skipped(held))]
             if found["state"] == "released" and found["kind"] == "gather":
                 reasons += waits.late_at(self.look, found)
         else:
@@ -191,19 +194,19 @@ class _Walk:
         reasons += self._paused(run, sum(r.details["steps"] for r in at_work if r.code == "W-LEASE"))
         reasons += around.damage(self.look, run)
         if not _explained(reasons):
-            reasons.append(texts.damaged(run, "nothing of it is ready, leased, due, or asked of anybody"))
+            reasons.append(ends.damaged(run, "nothing of it is ready, leased, due, or asked of anybody"))
         if run["state"] != "cancelling":
             reasons += work.deadlines(self.look, run, task, None)
         return [*reasons, *around.poison(self.look, run), *around.pace(self.look, run, reasons)]
 
     def _of_ended(self, task: Row, run: Row, scope: Scope) -> list[Reason]:
         """What has ended; an effect of it that is in doubt, or being undone, is still somebody's business."""
-        reasons = [texts.ended(self.look, task, run), *waits.doubts(self.look, run, scope)]
+        reasons = [ends.ended(self.look, task, run), *waits.doubts(self.look, run, scope)]
         undoable = exists().where(_OPERATION.run_id == run["run_id"], _OPERATION.undo_kind.is_not(None))
         if self.look.rows(select(undoable.label("undoable")))[0]["undoable"]:
             undo = Scope(scope.steps & (_STEP.kind == "undo"), scope.barriers)
             reasons += work.ready(self.look, run, undo)
-            reasons += [*work.leases(self.look, undo), *work.retries(self.look, run, undo)]
+            reasons += [*work.leases(self.look, run, undo), *work.retries(self.look, run, undo)]
         return reasons
 
     def _active(self, run: Row, scope: Scope) -> list[Reason]:
@@ -213,7 +216,7 @@ class _Walk:
             started += around.messages(self.look)
         return [
             *started,
-            *work.leases(self.look, scope),
+            *work.leases(self.look, run, scope),
             *work.retries(self.look, run, scope),
             *waits.doubts(self.look, run, scope),
             *waits.approvals(self.look, scope),
@@ -224,7 +227,7 @@ class _Walk:
         if step["state"] == "failed":
             return [self._failed(step, run)]
         if step["state"] in waits.ENDED:
-            return [texts.settled(self.look, step)]
+            return [ends.settled(self.look, step, self._skipped(step))]
         reasons = waits.winding(self.look, run) if step["kind"] != "undo" else []
         if step["state"] in _IDLE and step["kind"] != "undo":
             reasons += self._paused(run)
@@ -250,7 +253,7 @@ class _Walk:
             reasons += self._before(step, run)
         reasons += around.damage(self.look, run, barrier["barrier_id"])
         if not _explained(reasons):
-            reasons.append(texts.damaged(run, "nothing that the join waits for is under way"))
+            reasons.append(ends.damaged(run, "nothing that the join waits for is under way"))
         return reasons
 
     def _paused(self, run: Row, held: int = 0) -> list[Reason]:
@@ -271,38 +274,20 @@ class _Walk:
             .where(attempt.step_id == step["step_id"], attempt.error.is_not(None))
             .order_by(attempt.fence.desc())
         )
-        what = told(found["error"]) if found else ""
-        after = f" after {step['attempts']} attempts" if step["attempts"] > 1 else ""
-        text = f"{step['node']} has failed for {span(self.look.passed(step['updated_at']))}{after}{f': {what}' if what else ''}"
-        seen, details = evidence("step", step["step_id"]), {"error": found["error"] if found else None}
+        error = found["error"] if found else None
         if run["ended_at"] is not None:
             task = self._task_of(run)
-            if task["run_id"] != run["run_id"] or task["state"] == "completed":
-                then = f"Nothing; the task is {task['state']}, in run {task['runs']}."
-                return Reason("W-DEAD", text, step["updated_at"], None, then, (), seen, details)
-            return Reason("W-DEAD", text, step["updated_at"], None, "", (act("task.retry", tsk(run)),), seen, details)
+            if task["run_id"] == run["run_id"] and task["state"] != "completed":
+                return ends.failed(self.look, step, error, "", (act("task.retry", tsk(run)),), None)
+            then = f"Nothing; the task is {task['state']}, in run {task['runs']}."
+            return ends.failed(self.look, step, error, then, (), None)
         held = self._held_around(step) if run["state"] != "cancelling" else None
         if held is None:
             then = "Nothing: it stays failed; its run goes on without it, or ends."
-            return Reason("W-DEAD", text, step["updated_at"], None, then, (), seen, details)
-        barrier, is_own = held
-        if is_own:
-            ways = (act("task.reopen", tsk(run), node=step["node"]),)
-        else:
-            text += f"; the join over it is decided, and its branch holds the one before {barrier['node']}"
-            ways = (act("barrier.open", bar(barrier["barrier_id"])),)
-        return Reason(
-            "W-DEAD",
-            text,
-            step["updated_at"],
-            None,
-            "",
-            ways,
-            seen + evidence("barrier", barrier["barrier_id"]),
-            details,
-        )
+            return ends.failed(self.look, step, error, then, (), None)
+        return ends.failed(self.look, step, error, "", (ends.way_out(step, run, held),), held)
 
-    def _held_around(self, step: Row) -> tuple[Row, bool] | None:
+    def _held_around(self, step: Row) -> Row | None:
         """The join that waits for a decision about this step's branch, and whether the step itself may be reopened."""
         fan_id, is_own = step["fan_id"], True
         while fan_id is not None:
@@ -310,10 +295,19 @@ class _Walk:
             columns = (_BARRIER.barrier_id, _BARRIER.node)
             found = self.look.first(select(*columns).where(*waiting).order_by(_BARRIER.barrier_id))
             if found:
-                return found, is_own and step["holds"]
+                return found | {"is_own": is_own and step["holds"]}
             outer = self.look.step(fan_id)
             fan_id, is_own = (outer["fan_id"] if outer else None), False
         return None
+
+    def _skipped(self, step: Row | None) -> Any:
+        """Why a step was skipped: what the event of that says."""
+        if step is None or step["state"] != "skipped":
+            return None
+        around_then = _EVENT.at.between(step["updated_at"] - _NEAR, step["updated_at"] + _NEAR)
+        which = (_EVENT.run_id == step["run_id"], _EVENT.step_id == step["step_id"], _EVENT.kind == "StepSkipped")
+        found = self.look.first(select(_EVENT.body).where(around_then, *which))
+        return found["body"] if found else None
 
 
 def _explained(reasons: list[Reason]) -> bool:

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from stanchion.db import tables
 
-from . import why_texts as texts
+from . import why_around_texts as texts
 from .rows import Row
 from .why_codes import Reason
 from .why_look import Look

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stanchion.contracts import ids, limits
 from stanchion.contracts.actions import Way, act
-from stanchion.contracts.failures import cause_of, told
+from stanchion.contracts.failures import told
 
 from .rows import Row
 from .why_codes import Reason
@@ -17,7 +17,7 @@ LATE_STATES = ("succeeded", "failed", "cancelled", "skipped")
 def paused(look: Look, run: Row, by: str | None, held: int | None = None) -> Reason:
     """Somebody paused the run."""
     who = f" by {by}" if by else ""
-    text = f"the run is paused{who}, since {span(look.passed(run['paused_at']))}: nothing new of it is started"
+    text = f"the run is paused{who} for {span(look.passed(run['paused_at']))}: nothing new of it is started"
     if held:
         text += f"; {many(held, 'step')} that {verb(held, 'runs', 'run')} {verb(held, 'goes', 'go')} on"
     ways = (act("task.resume", tsk(run)),)
@@ -88,6 +88,8 @@ def approval(look: Look, row: Row) -> Reason:
     asked = ", ".join([*row["teams"], *row["people"]]) or "any approver"
     approved = row["approved_by"].split(", ") if row["approved_by"] else []
     missing = max(row["needs"] - len(approved), 0)
+    if approved:
+        look.could_not(f"whether those who approved {row['node']} still may: that is looked at when somebody else does")
     if row["count"] == 1:
         text = f"{row['node']} needs {missing} of {row['needs']} approvals from {asked}"
         text += f"; {', '.join(approved)} approved" if approved else ""
@@ -210,85 +212,3 @@ def late_at(row: Row, counts: Row) -> Reason:
     return Reason(
         "W-BARRIER-LATE", text, row["released_at"], None, "The join does not change any more.", (), seen, details
     )
-
-
-def ended(look: Look, task: Row, run: Row) -> Reason:
-    """A run that has ended, well or badly."""
-    later = task["run_id"] != run["run_id"]
-    seen = evidence("run", run["run_id"]) + (evidence("run", task["run_id"]) if later else ())
-    ago = span(look.passed(run["ended_at"]))
-    then = f"Nothing: what has ended stays so. The task went on in run {task['runs']}." if later else ""
-    ask = (Way(f"stanchion why {ids.public(ids.TASK, task['task_id'])}"),)
-    if run["state"] == "succeeded":
-        return Reason(
-            "W-DONE",
-            f"it succeeded {ago} ago",
-            run["ended_at"],
-            None,
-            then or "Nothing is left to do.",
-            ask if later else (),
-            seen,
-        )
-    what = run["reason"].get("what") if isinstance(run["reason"], dict) else None
-    cause, by = cause_of(run["reason"]), run["reason"].get("by") if isinstance(run["reason"], dict) else None
-    over = "E-BUD-0" in told(run["reason"])
-    code = (
-        "W-BUDGET"
-        if over
-        else "W-REJECTED"
-        if run["outcome"] == "rejected"
-        else "W-CANCELLED"
-        if run["state"] == "cancelled"
-        else "W-DEAD"
-    )
-    why = (
-        run["reason"].get("why") if code in ("W-CANCELLED", "W-REJECTED") and isinstance(run["reason"], dict) else None
-    )
-    more = "".join(
-        [
-            f": {what}" if what else "",
-            f" by {by}" if by else "",
-            f" ({why})" if why else "",
-            f": {cause}" if cause else "",
-        ]
-    )
-    text = f"{'run ' + str(run['number']) if later else 'it'} is {'rejected' if code == 'W-REJECTED' else run['state']} for {ago}{more}"
-    retry = act("task.retry", ids.public(ids.TASK, task["task_id"]))
-    ways = (
-        ask if later else (Way(f"{retry.command} --budget UNIT=NUMBER", retry.action, retry.target) if over else retry,)
-    )
-    return Reason(code, text, run["ended_at"], None, then, ways, seen, {"reason": run["reason"], "run": run["number"]})
-
-
-def settled(look: Look, step: Row) -> Reason:
-    """A step that is at its end, well or not at all."""
-    ago = span(look.passed(step["updated_at"]))
-    code = {"succeeded": "W-DONE", "skipped": "W-SKIPPED", "cancelled": "W-CANCELLED"}[step["state"]]
-    text = f"{step['node']} is {step['state']} for {ago}"
-    if step["replaced_by"] is not None:
-        text += ", and was done again in a further round"
-    return Reason(code, text, step["updated_at"], None, "Nothing is left to do.", (), evidence("step", step["step_id"]))
-
-
-def decided(look: Look, row: Row) -> Reason:
-    """A join that is decided."""
-    code = {"released": "W-DONE", "failed": "W-DEAD", "cancelled": "W-CANCELLED"}[row["state"]]
-    counts = f"{row['arrived']:,} of {row['expected']:,} arrived, {row['failed']:,} failed, {row['skipped']:,} skipped"
-    ago = f" {span(look.passed(row['released_at']))} ago" if row["released_at"] is not None else ""
-    how = {
-        "released": f"opened{ago}",
-        "failed": "failed: its rule can't hold any more, or its time was over",
-        "cancelled": "was cancelled",
-    }
-    text = f"the join before {row['node']} {how[row['state']]}; {counts}"
-    then = "Nothing: what is decided stays so."
-    details = {name: row[name] for name in ("rule", "need", "expected", "failed", "skipped")}
-    return Reason(code, text, row["released_at"], None, then, (), evidence("barrier", row["barrier_id"]), details)
-
-
-def damaged(run: Row, what: str, step_id: object = None) -> Reason:
-    """Nothing is there that would move it."""
-    text = f"nothing would move it: {what}"
-    ways = (Way("stanchion db check"), Way(f"stanchion db rebuild --run {ids.public(ids.RUN, run['run_id'])}"), DOCTOR)
-    seen = evidence("run", run["run_id"]) + (evidence("step", step_id) if step_id is not None else ())  # type: ignore[arg-type]  # an id
-    return Reason("W-DAMAGED", text, run["updated_at"], None, "", ways, seen)

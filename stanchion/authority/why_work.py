@@ -120,7 +120,7 @@ def _settled_lately(look: Look, queue: str) -> Any:
     return select(func.count().label("count")).select_from(joined).where(_STEP.queue == queue)
 
 
-def leases(look: Look, scope: Scope) -> list[Reason]:
+def leases(look: Look, run: Row, scope: Scope) -> list[Reason]:
     """What is at work, one line a node; and what is lost, or about to be, one line a worker."""
     joined = tables.step.join(
         tables.attempt, and_(_ATTEMPT.step_id == _STEP.step_id, _ATTEMPT.fence == _STEP.fence)
@@ -153,7 +153,7 @@ def leases(look: Look, scope: Scope) -> list[Reason]:
     well = select(*facts, *more).select_from(joined).where(at_work).group_by(_STEP.node)
     well = well.order_by(func.min(_ATTEMPT.granted_at)).limit(SHOWN)
     gone = [texts.lost(look, row) for row in look.rows(lost)]
-    return gone + [texts.lease(look, row) for row in look.rows(well)]
+    return gone + [texts.lease(look, run, row) for row in look.rows(well)]
 
 
 def retries(look: Look, run: Row, scope: Scope) -> list[Reason]:
