@@ -9,8 +9,26 @@ from uuid import UUID
 from .views import DeadLetterId, KeyId, TaskId, Value, View, WorkerId
 
 
+class ReasonAction(View):
+    """What people can do about a reason: an action with what is known already; `command` is the line that does it."""
+
+    name: str
+    title: str
+    target: str
+    given: dict[str, Any]
+    command: str
+
+
+class ReasonEvidence(View):
+    """A row that a reason was read from, by its public id."""
+
+    kind: str
+    id: str
+
+
 class ReasonView(View):
-    """One reason why something does not move; `by_itself` says that it passes without anybody doing anything."""
+    """One reason why something does not move; `by_itself` says that it passes without anybody doing anything, and
+    `next` what happens then, and when. `fix` has every way out as a command, `actions` those that the API can do."""
 
     code: str
     text: str
@@ -18,18 +36,23 @@ class ReasonView(View):
     since: datetime | None
     until: datetime | None
     by_itself: bool
+    next: str
     fix: list[str]
+    actions: list[ReasonAction]
+    evidence: list[ReasonEvidence]
     details: Value
 
 
 class WhyView(View):
-    """Why something does not move; without reasons it moves, or is done. `id` is that of what was asked about."""
+    """Why something does not move, or that it moves, or how it ended: at least one reason, and what could not be
+    checked. `id` is that of what was asked about."""
 
     kind: str
     id: str
     task_id: TaskId
     state: str
     reasons: list[ReasonView]
+    unchecked: list[str]
 
 
 class WorkflowView(View):

@@ -1,50 +1,48 @@
-"""Why does it not move? Every reason that holds now, those that need somebody first; read from facts, never guessed."""
+"""Why does it not move? From what was asked about to what really holds it; read from facts, never guessed.
+
+Always at least one reason, those that need somebody first. What decides here are the columns, and the predicates, by
+which work is handed out and taken back: so this and they can't disagree. A look takes a number of statements that does
+not depend on how many steps there are.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, any_, exists, func, select
+from sqlalchemy import Connection, exists, select
 
-from stanchion.contracts import ids, limits
-from stanchion.contracts.failures import told
+from stanchion.contracts import ids
+from stanchion.contracts.actions import act
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 
-from . import why_texts
+from . import why_around as around
+from . import why_end_texts as ends
+from . import why_wait_texts as texts
+from . import why_waits as waits
+from . import why_work as work
 from .graph_view import arrived_at_barrier
-from .queries import BARRIER, rows_of
+from .queries import BARRIER
 from .rows import Row, missing
-from .why_codes import Reason
-
-LAG_SECONDS: Final = 5.0  # younger messages are on their way
-UNTAKEN_OFFERS: Final = 4  # after 5, 10 and 20 s a step was offered again: a worker with a free slot took it long ago
-STALLED_SECONDS: Final = 60  # a fan-out whose next chunk is due for so long is not planned any more
-SHOWN: Final = 20  # of one kind: 10,000 running children are one line
-COUNTED: Final = 10_000
+from .why_codes import Reason, ordered
+from .why_look import Look, Scope, before, inside_fan, only, whole_run
+from .why_words import tsk
+from .workflows import Workflows
 
 KINDS: Final = {ids.TASK: "task", ids.RUN: "run", ids.STEP: "step", BARRIER: "barrier"}
 
-_TASK, _RUN, _STEP = tables.task.c, tables.run.c, tables.step.c
-_BARRIER, _ATTEMPT, _TIMER = tables.barrier.c, tables.attempt.c, tables.timer.c
-_READY, _WORKER, _OPERATION = tables.ready.c, tables.worker.c, tables.operation.c
-_APPROVAL, _VOTE = tables.approval.c, tables.approval_vote.c
-
-# By name: a column that a later release adds must not be asked of an earlier schema.
-_TASK_SHOWN = [_TASK[name] for name in ("task_id", "run_id", "state", "deadline_at")]
-_RUN_SHOWN = [
-    _RUN[name]
-    for name in ("run_id", "tenant_id", "task_id", "state", "outcome", "reason", "paused_at", "updated_at", "ended_at")
-]
-_STEP_SHOWN = [_STEP[name] for name in ("step_id", "run_id", "fan_id", "node", "state", "waits", "holds", "updated_at")]
-_BARRIER_SHOWN = [
+_STEP, _BARRIER, _EVENT, _OPERATION = tables.step.c, tables.barrier.c, tables.event.c, tables.operation.c
+_BARRIER_SHOWN: Final = [
     _BARRIER[name]
     for name in (
         "barrier_id",
         "run_id",
+        "step_id",
+        "fan_id",
         "node",
         "kind",
         "rule",
@@ -52,45 +50,53 @@ _BARRIER_SHOWN = [
         "expected",
         "failed",
         "skipped",
-        "on_failed",
         "state",
-        "deadline_at",
+        "released_at",
         "created_at",
     )
 ]
+_NEAR: Final = timedelta(seconds=10)  # an event is written in the same transaction, moments later
+_IDLE: Final = ("pending", "ready", "retry_wait")  # what a pause keeps from going on
+_BESIDE: Final = frozenset({"W-DEADLINE", "W-OUTBOX", "W-RELAY-DOWN", "W-POISON", "W-DB", "W-BARRIER-LATE"})
+_BEHIND: Final = frozenset({"W-BARRIER", "W-UPSTREAM"})
+"""Reasons that only say that something else has to come first: alone they explain nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What was asked about, how it stands, and the reasons why it does not go on (none: it moves, or is done)."""
+    """What was asked about, how it stands, what holds it (at least one line), and what could not be checked."""
 
     kind: str
     id: UUID
     task_id: UUID
     state: str
     reasons: list[Reason]
+    unchecked: list[str]
 
 
 class Asking:
-    """Under the task service's login; every call sees one tenant."""
+    """Under the login of the task service or of the dashboard; every call sees one tenant."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.workflows = Workflows(database)
 
     def about(self, tenant_id: UUID, text: str) -> Why:
         """Why the task, run, step or barrier of this id does not move; raises NotFound, Unprocessable E-DATA-11."""
         candidates = _candidates(text)
-        lag = self._outbox_lag()
+        waiting, lag = self.database.read("SELECT waiting, oldest_seconds FROM stanchion.outbox_lag()")[0]
         with self.database.tenant(tenant_id) as connection:
+            walk = self._walk(connection, tenant_id)
+            walk.look.waiting_messages, walk.look.lag_seconds = int(waiting), float(lag)
             for kind, value in candidates:
-                look = getattr(_Look(connection, lag), kind)
-                found: Why | None = look(value)
+                found: Why | None = getattr(walk, kind)(value)
                 if found is not None:
                     return found
         raise missing(candidates[0][0] if len(candidates) == 1 else "thing")
 
-    def _outbox_lag(self) -> float:
-        return float(self.database.read("SELECT oldest_seconds FROM stanchion.outbox_lag()")[0][0])
+    def _walk(self, connection: Connection, tenant_id: UUID) -> _Walk:
+        standing = connection.execute(around.STANDING).one()
+        return _Walk(Look(connection, tenant_id, standing.now), standing, self.workflows)
 
 
 def _candidates(text: str) -> list[tuple[str, UUID]]:
@@ -107,299 +113,203 @@ def _candidates(text: str) -> list[tuple[str, UUID]]:
     return [(kind, value) for kind in KINDS.values()]
 
 
-class _Look:
-    """One look at one thing, in one transaction."""
+class _Walk:
+    """From one thing to what holds it, in one transaction."""
 
-    def __init__(self, connection: Connection, lag: float) -> None:
-        self.connection = connection
-        self.lag = lag
-        self.now = func.stanchion.clock()
-
-    def rows(self, statement: Any) -> list[Row]:
-        return rows_of(self.connection, statement)
+    def __init__(self, look: Look, standing: Any, workflows: Workflows) -> None:
+        self.look = look
+        self.standing = standing
+        self.workflows = workflows
 
     # --- what was asked about ---
 
     def task(self, task_id: UUID) -> Why | None:
-        found = self.rows(select(*_TASK_SHOWN).where(_TASK.task_id == task_id))
-        if not found:
+        task = self.look.task(task_id)
+        if task is None:
             return None
-        task = found[0]
-        return Why("task", task_id, task_id, task["state"], self._of_run(task, task["run_id"]))
+        run = self._run_of(task["run_id"])
+        return self._answer("task", task_id, run, task["state"], self._of_run(task, run))
 
     def run(self, run_id: UUID) -> Why | None:
-        found = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == run_id))
-        if not found:
+        run = self.look.run(run_id)
+        if run is None:
             return None
-        task = self.rows(select(*_TASK_SHOWN).where(_TASK.task_id == found[0]["task_id"]))[0]
-        return Why("run", run_id, task["task_id"], found[0]["state"], self._of_run(task, run_id))
+        return self._answer("run", run_id, run, run["state"], self._of_run(self._task_of(run), run))
 
     def step(self, step_id: UUID) -> Why | None:
-        found = self.rows(select(*_STEP_SHOWN).where(_STEP.step_id == step_id))
-        if not found:
+        step = self.look.step(step_id)
+        if step is None:
             return None
-        step = found[0]
-        run = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == step["run_id"]))[0]
-        this = _STEP.step_id == step_id
-        reasons: list[Reason] = []
-        if step["state"] in ("pending", "ready", "retry_wait", "leased", "running", "waiting"):
-            reasons += why_texts.paused(run)
-        if step["state"] == "pending":
-            reasons += self._barriers(run, _BARRIER.step_id == step_id)
-            if not reasons:
+        run = self._run_of(step["run_id"])
+        reasons = [*self._of_step(step, run), *waits.late(self.look, step)]
+        if step["state"] in waits.ENDED:
+            reasons += waits.doubts(self.look, run, only(step))
+        else:
+            reasons += work.deadlines(self.look, run, None, step) if run["ended_at"] is None else []
+            reasons += around.damage(self.look, run, step_id)
+            if not _explained(reasons):
                 reasons.append(
-                    Reason("W-STEP", f"{step['node']} waits for {step['waits']} more of what it comes after")
+                    ends.damaged(run, f"{step['node']} is {step['state']}, and no row says how it goes on", step_id)
                 )
-        reasons += [*self._ready(run, this), *self._leases(run, this), *self._retries(run, this)]
-        reasons += [*self._planning(run, this), *self._doubts(this), *self._approvals(this)]
-        if step["state"] == "failed":
-            reasons += self._failed_step(step, run)
-        return Why("step", step_id, run["task_id"], step["state"], why_texts.ordered(reasons))
+        return self._answer("step", step_id, run, step["state"], reasons)
 
     def barrier(self, barrier_id: UUID) -> Why | None:
-        found = self.rows(select(*_BARRIER_SHOWN).where(_BARRIER.barrier_id == barrier_id))
-        if not found:
+        found = self.look.first(
+            select(*_BARRIER_SHOWN, arrived_at_barrier().label("arrived")).where(_BARRIER.barrier_id == barrier_id)
+        )
+        if found is None:
             return None
-        run = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == found[0]["run_id"]))[0]
-        reasons = self._barriers(run, _BARRIER.barrier_id == barrier_id)
-        if found[0]["state"] == "waiting":
-            reasons += why_texts.paused(run)
-        return Why("barrier", barrier_id, run["task_id"], found[0]["state"], why_texts.ordered(reasons))
+        run = self._run_of(found["run_id"])
+        if found["state"] != "waiting":
+            held = self.look.step(found["step_id"]) if found["state"] == "failed" and found["step_id"] else None
+            reasons = [ends.decided(self.look, found, self._skipped(held))]
+            if found["state"] == "released" and found["kind"] == "gather":
+                reasons += waits.late_at(self.look, found)
+        else:
+            reasons = self._of_barrier(found, run)
+        return self._answer("barrier", barrier_id, run, found["state"], reasons)
 
-    # --- what can hold a run ---
+    def _answer(self, kind: str, value: UUID, run: Row, state: str, reasons: list[Reason]) -> Why:
+        reasons += around.database(self.look, self.standing)
+        return Why(kind, value, run["task_id"], state, ordered(reasons), self.look.unchecked)
 
-    def _of_run(self, task: Row, run_id: UUID) -> list[Reason]:
-        run = self.rows(select(*_RUN_SHOWN).where(_RUN.run_id == run_id))[0]
+    def _run_of(self, run_id: UUID) -> Row:
+        run = self.look.run(run_id)
+        assert run is not None, "what belongs to a run is removed with it"
+        return run
+
+    def _task_of(self, run: Row) -> Row:
+        task = self.look.task(run["task_id"])
+        assert task is not None, "a run is removed with its task"
+        return task
+
+    # --- what can hold it ---
+
+    def _of_run(self, task: Row, run: Row) -> list[Reason]:
+        scope = whole_run(run["run_id"])
         if run["ended_at"] is not None:
-            return why_texts.ended(task, run)
-        mine = _STEP.run_id == run_id
-        reasons = [
-            *why_texts.paused(run),
-            *self._winding(run),
-            *self._ready(run, mine),
-            *self._leases(run, mine),
-            *self._retries(run, mine),
-            *self._doubts(mine),
-            *self._approvals(mine),
-            *self._planning(run, mine),
-            *self._barriers(run, _BARRIER.run_id == run_id),
-        ]
-        if self.lag > LAG_SECONDS:
-            reasons.append(
-                Reason(
-                    "W-OUTBOX",
-                    f"the oldest message that waits to be published is {self.lag:.0f} s old",
-                    fix=("stanchion doctor",),
-                    details={"seconds": round(self.lag, 1)},
-                )
-            )
-        if task["deadline_at"] is not None:
-            reasons.append(Reason("W-DEADLINE", "the task ends at its deadline", until=task["deadline_at"]))
-        return why_texts.ordered(reasons)
-
-    def _winding(self, run: Row) -> list[Reason]:
+            return self._of_ended(task, run, scope)
+        at_work = self._active(run, scope)
+        reasons = [*waits.winding(self.look, run), *at_work]
+        reasons += self._paused(run, sum(r.details["steps"] for r in at_work if r.code == "W-LEASE"))
+        reasons += around.damage(self.look, run)
+        if not _explained(reasons):
+            reasons.append(ends.damaged(run, "nothing of it is ready, leased, due, or asked of anybody"))
         if run["state"] != "cancelling":
+            reasons += work.deadlines(self.look, run, task, None)
+        return [*reasons, *around.poison(self.look, run), *around.pace(self.look, run, reasons)]
+
+    def _of_ended(self, task: Row, run: Row, scope: Scope) -> list[Reason]:
+        """What has ended; an effect of it that is in doubt, or being undone, is still somebody's business."""
+        reasons = [ends.ended(self.look, task, run), *waits.doubts(self.look, run, scope)]
+        undoable = exists().where(_OPERATION.run_id == run["run_id"], _OPERATION.undo_kind.is_not(None))
+        if self.look.rows(select(undoable.label("undoable")))[0]["undoable"]:
+            undo = Scope(scope.steps & (_STEP.kind == "undo"), scope.barriers)
+            reasons += work.ready(self.look, run, undo)
+            reasons += [*work.leases(self.look, run, undo), *work.retries(self.look, run, undo)]
+        return reasons
+
+    def _active(self, run: Row, scope: Scope) -> list[Reason]:
+        """All that is under way, or waits for something outside of the run, among some steps."""
+        started = [*work.ready(self.look, run, scope), *work.planning(self.look, run, scope)]
+        if started:
+            started += around.messages(self.look)
+        return [
+            *started,
+            *work.leases(self.look, run, scope),
+            *work.retries(self.look, run, scope),
+            *waits.doubts(self.look, run, scope),
+            *waits.approvals(self.look, scope),
+            *waits.barriers(self.look, run, scope),
+        ]
+
+    def _of_step(self, step: Row, run: Row) -> list[Reason]:
+        if step["state"] == "failed":
+            return [self._failed(step, run)]
+        if step["state"] in waits.ENDED:
+            return [ends.settled(self.look, step, self._skipped(step))]
+        reasons = waits.winding(self.look, run) if step["kind"] != "undo" else []
+        if step["state"] in _IDLE and step["kind"] != "undo":
+            reasons += self._paused(run)
+        if step["state"] == "pending":
+            return [*reasons, *waits.barriers(self.look, run, only(step)), *self._before(step, run)]
+        if step["kind"] == "fan":
+            inside = inside_fan(run["run_id"], step["step_id"])
+            return [*reasons, *work.planning(self.look, run, only(step)), *self._active(run, inside)]
+        return [*reasons, *self._active(run, only(step))]
+
+    def _before(self, step: Row, run: Row) -> list[Reason]:
+        """What a pending step waits for, and what holds that in turn."""
+        graph = self.workflows.get(run["workflow"], run["workflow_version"])
+        scope = before(graph, step)
+        return [*waits.upstream(self.look, graph, step, scope), *self._active(run, scope)]
+
+    def _of_barrier(self, barrier: Row, run: Row) -> list[Reason]:
+        own = Scope(_STEP.step_id == barrier["step_id"], _BARRIER.barrier_id == barrier["barrier_id"])
+        reasons = [*waits.winding(self.look, run), *self._paused(run), *waits.barriers(self.look, run, own)]
+        if barrier["fan_id"] is not None:
+            reasons += self._active(run, inside_fan(run["run_id"], barrier["fan_id"]))
+        elif barrier["step_id"] is not None and (step := self.look.step(barrier["step_id"])) is not None:
+            reasons += self._before(step, run)
+        reasons += around.damage(self.look, run, barrier["barrier_id"])
+        if not _explained(reasons):
+            reasons.append(ends.damaged(run, "nothing that the join waits for is under way"))
+        return reasons
+
+    def _paused(self, run: Row, held: int = 0) -> list[Reason]:
+        if run["paused_at"] is None or run["ended_at"] is not None:
             return []
-        held = _STEP.state.in_(("leased", "running"))
-        count = self.connection.execute(select(func.count()).where(_STEP.run_id == run["run_id"], held)).scalar()
-        what = "it was cancelled" if run["outcome"] == "cancelled" else "it has failed"
-        text = f"{what} and is winding down" + (f": {count} steps still run and get their grace" if count else "")
-        return [Reason("W-WINDING", text, since=run["updated_at"], details={"running": count})]
-
-    def _ready(self, run: Row, which: Any) -> list[Reason]:
-        """Ready steps by queue and version: nobody serves them, or they wait their turn."""
-        groups = self.rows(
-            select(
-                _READY.queue,
-                _READY.workflow,
-                _READY.workflow_version,
-                func.count().label("count"),
-                func.min(_READY.since).label("since"),
-                func.max(_READY.priority).label("priority"),
-                func.max(_READY.offers).label("offers"),
+        by = self.look.first(
+            select(_EVENT.actor).where(
+                _EVENT.run_id == run["run_id"], _EVENT.at == run["paused_at"], _EVENT.kind == "RunPaused"
             )
-            .select_from(tables.step.join(tables.ready, _READY.step_id == _STEP.step_id))
-            .where(which)
-            .group_by(_READY.queue, _READY.workflow, _READY.workflow_version)
-            .limit(SHOWN)
         )
-        starts = run["paused_at"] is None and run["state"] in ("created", "running")
-        return [self._ready_group(run, group) for group in groups] if starts else []
+        return [texts.paused(self.look, run, by["actor"] if by else None, held)]
 
-    def _ready_group(self, run: Row, group: Row) -> Reason:
-        definition = f"{group['workflow']}@{group['workflow_version']}"
-        seen = _WORKER.seen_at > self.now - func.make_interval(0, 0, 0, 0, 0, 0, limits.WORKER_SEEN_SECONDS)
-        alive = (_WORKER.state == "active") & seen & _WORKER.queues.contains([group["queue"]])
-        alive &= _WORKER.tenants.is_(None) | _WORKER.tenants.contains([run["tenant_id"]])
-        both = select(func.count(), func.sum(_WORKER.slots), func.sum(_WORKER.running))
-        row = self.connection.execute(both.where(alive, _WORKER.workflows.contains([definition]))).one()
-        workers, slots, running = (int(number or 0) for number in row)
-        what = f"{group['count']} ready {'step' if group['count'] == 1 else 'steps'} in queue {group['queue']}"
-        details = {"queue": group["queue"], "workflow": definition, "ready": group["count"], "workers": workers}
-        if not workers:
-            others = self.connection.execute(select(func.count()).where(alive)).scalar()
-            why = f"none of {others} on this queue has registered {definition}" if others else "none serves this queue"
-            fix = (f"stanchion worker run <module with {group['workflow']}>", "stanchion worker list")
-            return Reason("W-WORKER", f"no worker for {what}: {why}", group["since"], fix=fix, details=details)
-        ahead = self._ahead(group)
-        if group["offers"] >= UNTAKEN_OFFERS and running < slots:
-            text = f"{what} were offered {group['offers']} times and not taken; {slots - running} of {slots} slots are free"
-            ways = ("stanchion doctor", "stanchion dead list", f"stanchion worker drain <one that serves {definition}>")
-            details |= {"offers": group["offers"], "free": slots - running}
-            return Reason("W-UNTAKEN", text, group["since"], fix=ways, details=details)
-        text = f"{what}, {ahead:,}{'+' if ahead >= COUNTED else ''} before them; {workers} workers serve it"
-        return Reason("W-QUEUE", text, group["since"], details=details | {"ahead": ahead})
-
-    def _ahead(self, group: Row) -> int:
-        """What of this tenant comes before in the queue; what others have in it is not this tenant's to know."""
-        earlier = (_READY.priority > group["priority"]) | (
-            (_READY.priority == group["priority"]) & (_READY.since < group["since"])
+    def _failed(self, step: Row, run: Row) -> Reason:
+        """A step that failed for good: what can still be done depends on its run, and on the joins over it."""
+        attempt = tables.attempt.c
+        found = self.look.first(
+            select(attempt.error)
+            .where(attempt.step_id == step["step_id"], attempt.error.is_not(None))
+            .order_by(attempt.fence.desc())
         )
-        window = select(_READY.step_id).where(_READY.queue == group["queue"], earlier).limit(COUNTED).subquery()
-        return int(self.connection.execute(select(func.count()).select_from(window)).scalar() or 0)
-
-    def _leases(self, run: Row, which: Any) -> list[Reason]:
-        found = self.rows(
-            select(
-                _WORKER.name,
-                _ATTEMPT.worker_id,
-                (_ATTEMPT.lease_until < self.now).label("expired"),
-                func.count().label("count"),
-                func.min(_ATTEMPT.granted_at).label("since"),
-                func.max(_ATTEMPT.lease_until).label("until"),
-            )
-            .select_from(
-                tables.step.join(
-                    tables.attempt, (_ATTEMPT.step_id == _STEP.step_id) & (_ATTEMPT.fence == _STEP.fence)
-                ).outerjoin(tables.worker, _WORKER.worker_id == _ATTEMPT.worker_id)
-            )
-            .where(which, _STEP.state.in_(("leased", "running")), _ATTEMPT.ended_at.is_(None))
-            .group_by(_WORKER.name, _ATTEMPT.worker_id, "expired")
-            .order_by(func.min(_ATTEMPT.granted_at))
-            .limit(SHOWN)
-        )
-        return [why_texts.lease(row) for row in found] if run["ended_at"] is None else []
-
-    def _retries(self, run: Row, which: Any) -> list[Reason]:
-        joined = tables.step.join(tables.timer, (_TIMER.target_id == _STEP.step_id) & (_TIMER.kind == "retry"))
-        found = self.rows(
-            select(
-                func.count().label("count"),
-                func.min(_TIMER.due_at).label("due"),
-                func.min(_STEP.updated_at).label("since"),
-            )
-            .select_from(joined)
-            .where(which, _STEP.state == "retry_wait")
-        )[0]
-        if not found["count"] or run["state"] == "cancelling":
-            return []
-        text = f"{found['count']} {'step waits' if found['count'] == 1 else 'steps wait'} for the next attempt"
-        return [Reason("W-RETRY", text, found["since"], found["due"], details={"steps": found["count"]})]
-
-    def _doubts(self, which: Any) -> list[Reason]:
-        """Operations of unknown fate: they are asked after, or only a person can tell."""
-        due = select(func.min(_TIMER.due_at)).where(_TIMER.target_id == _STEP.step_id, _TIMER.kind == "probe")
-        asked = (
-            exists().where(_READY.step_id == _STEP.step_id)
-            | exists().where(_TIMER.target_id == _STEP.step_id, _TIMER.kind == "probe")
-            | (_STEP.state != "unknown")
-        )
-        found = self.rows(
-            select(
-                *(_OPERATION[name] for name in ("operation_id", "kind", "unknown_since", "probes")),
-                due.scalar_subquery().label("due"),
-                asked.label("asked"),
-            )
-            .select_from(tables.step.join(tables.operation, _OPERATION.step_id == _STEP.step_id))
-            .where(which, _OPERATION.state == "unknown")
-            .order_by(_OPERATION.unknown_since)
-            .limit(SHOWN)
-        )
-        return [why_texts.doubt(row) for row in found]
-
-    def _approvals(self, which: Any) -> list[Reason]:
-        approved = select(func.count()).where(_VOTE.approval_id == _APPROVAL.approval_id, _VOTE.vote == "approve")
-        shown = ("approval_id", "node", "people", "teams", "needs", "created_at", "expires_at")
-        joined = tables.step.join(
-            tables.approval, (_APPROVAL.step_id == _STEP.step_id) & (_APPROVAL.fence == _STEP.fence)
-        )
-        found = self.rows(
-            select(*(_APPROVAL[name] for name in shown), approved.scalar_subquery().label("approved"))
-            .select_from(joined)
-            .where(which, _STEP.state == "waiting", _APPROVAL.state == "requested")
-            .order_by(_APPROVAL.approval_id)
-            .limit(SHOWN)
-        )
-        return [why_texts.approval(row) for row in found]
-
-    def _planning(self, run: Row, which: Any) -> list[Reason]:
-        joined = tables.step.join(tables.timer, (_TIMER.target_id == _STEP.step_id) & (_TIMER.kind == "expand"))
-        late = self.now - func.make_interval(0, 0, 0, 0, 0, 0, STALLED_SECONDS)
-        since = func.min(_TIMER.due_at)
-        found = self.rows(
-            select(_STEP.node, since.label("since"), (since < late).label("late"))
-            .select_from(joined)
-            .where(which)
-            .group_by(_STEP.node)
-        )
-        return [why_texts.planning(row, run) for row in found] if run["state"] != "cancelling" else []
-
-    def _barriers(self, run: Row, which: Any) -> list[Reason]:
-        """Joins that wait; of those with on_failed=hold what holds them.
-
-        That is failed steps of their branches, and branches that an inner join ended: these can't be reopened.
-        """
-        branches = select(func.count()).where(_STEP.fan_id == _BARRIER.fan_id).correlate(tables.barrier)
-        failed = branches.where(_STEP.state == "failed").scalar_subquery()
-        lost = branches.where(_STEP.spoiled, _BARRIER.barrier_id == any_(_STEP.feeds)).scalar_subquery()
-        inner = tables.barrier.alias("inner_join")
-        ended = (
-            select(func.min(inner.c.node))
-            .select_from(inner.join(tables.step, _STEP.step_id == inner.c.step_id))
-            .where(_STEP.fan_id == _BARRIER.fan_id, inner.c.kind == "gather", inner.c.state == "failed")
-            .correlate(tables.barrier)
-            .scalar_subquery()
-        )
-        holding = (failed.label("holding"), lost.label("lost"), ended.label("inner"))
-        found = self.rows(
-            select(*_BARRIER_SHOWN, arrived_at_barrier().label("arrived"), *holding)
-            .where(which, _BARRIER.state == "waiting", _BARRIER.step_id.is_not(None))
-            .order_by(_BARRIER.kind.desc(), _BARRIER.barrier_id)
-            .limit(SHOWN)
-        )
-        return [why_texts.barrier(row, run) for row in found] if run["state"] in ("created", "running") else []
-
-    def _failed_step(self, step: Row, run: Row) -> list[Reason]:
-        error = self.connection.execute(
-            select(_ATTEMPT.error)
-            .where(_ATTEMPT.step_id == step["step_id"], _ATTEMPT.error.is_not(None))
-            .order_by(_ATTEMPT.fence.desc())
-            .limit(1)
-        ).scalar()
-        what = told(error)
-        task = ids.public(ids.TASK, run["task_id"])
-        text = f"it failed{f': {what}' if what else ''}"
-        if run["state"] not in ("created", "running"):
-            return [Reason("W-ENDED", text, step["updated_at"], fix=(f"stanchion task retry {task}",))]
-        held = self._held_around(step)
+        error = found["error"] if found else None
+        if run["ended_at"] is not None:
+            task = self._task_of(run)
+            if task["run_id"] == run["run_id"] and task["state"] != "completed":
+                return ends.failed(self.look, step, error, "", (act("task.retry", tsk(run)),), None)
+            then = f"Nothing; the task is {task['state']}, in run {task['runs']}."
+            return ends.failed(self.look, step, error, then, (), None)
+        held = self._held_around(step) if run["state"] != "cancelling" else None
         if held is None:
-            return [Reason("W-ENDED", text, step["updated_at"])]
-        barrier, is_own = held
-        fix = f'stanchion task reopen {task} --node {step["node"]} --reason "..."'
-        if not is_own:
-            text += f"; the join over it is decided, and its branch holds the one before {barrier['node']}"
-            fix = f'stanchion task open-barrier {ids.public(BARRIER, barrier["barrier_id"])} --reason "..."'
-        return [Reason("W-ENDED", text, step["updated_at"], fix=(fix,))]
+            then = "Nothing: it stays failed; its run goes on without it, or ends."
+            return ends.failed(self.look, step, error, then, (), None)
+        return ends.failed(self.look, step, error, "", (ends.way_out(step, run, held),), held)
 
-    def _held_around(self, step: Row) -> tuple[Row, bool] | None:
+    def _held_around(self, step: Row) -> Row | None:
         """The join that waits for a decision about this step's branch, and whether the step itself may be reopened."""
         fan_id, is_own = step["fan_id"], True
         while fan_id is not None:
             waiting = (_BARRIER.fan_id == fan_id, _BARRIER.state == "waiting", _BARRIER.on_failed == "hold")
             columns = (_BARRIER.barrier_id, _BARRIER.node)
-            found = self.rows(select(*columns).where(*waiting).order_by(_BARRIER.barrier_id).limit(1))
+            found = self.look.first(select(*columns).where(*waiting).order_by(_BARRIER.barrier_id))
             if found:
-                return found[0], is_own and step["holds"]
-            outer = self.rows(select(_STEP.fan_id).where(_STEP.step_id == fan_id))
-            fan_id, is_own = (outer[0]["fan_id"] if outer else None), False
+                return found | {"is_own": is_own and step["holds"]}
+            outer = self.look.step(fan_id)
+            fan_id, is_own = (outer["fan_id"] if outer else None), False
         return None
+
+    def _skipped(self, step: Row | None) -> Any:
+        """Why a step was skipped: what the event of that says."""
+        if step is None or step["state"] != "skipped":
+            return None
+        around_then = _EVENT.at.between(step["updated_at"] - _NEAR, step["updated_at"] + _NEAR)
+        which = (_EVENT.run_id == step["run_id"], _EVENT.step_id == step["step_id"], _EVENT.kind == "StepSkipped")
+        found = self.look.first(select(_EVENT.body).where(around_then, *which))
+        return found["body"] if found else None
+
+
+def _explained(reasons: list[Reason]) -> bool:
+    """Whether anything in it is more than the consequence of something else."""
+    return any(reason.code not in _BESIDE | _BEHIND for reason in reasons)

@@ -1,112 +1,224 @@
-"""What the reasons say: rows of the database in words, with what to type."""
+"""What reasons say of work: rows of the database in words, with what people can do."""
 
 from __future__ import annotations
 
-from stanchion.contracts import ids
-from stanchion.contracts.failures import cause_of, told
+from typing import Any, Final
 
-from .queries import BARRIER
+from stanchion.contracts import ids
+from stanchion.contracts.actions import Way, act
+from stanchion.contracts.failures import told
+
 from .rows import Row
 from .why_codes import Reason
+from .why_look import Look, evidence
+from .why_words import DOCTOR, NOBODY, a_second, many, span, stp, tsk, verb
+
+COUNTED: Final = 10_000
+LIST_WORKERS: Final = Way("stanchion worker list")
 
 
-def ordered(reasons: list[Reason]) -> list[Reason]:
-    """Those that need somebody first, of one kind the oldest first."""
-    return sorted(reasons, key=lambda reason: (reason.rank, reason.since.timestamp() if reason.since else 0.0))
+def _ready(group: Row) -> str:
+    return f"{many(group['count'], 'ready step')} in queue {group['queue']}"
 
 
-def paused(run: Row) -> list[Reason]:
-    """Whether somebody paused the run."""
-    if run["paused_at"] is None or run["ended_at"] is not None:
-        return []
-    fix = f"stanchion task resume {ids.public(ids.TASK, run['task_id'])}"
-    return [Reason("W-PAUSED", "the run is paused: nothing new of it is started", run["paused_at"], fix=(fix,))]
+def _facts(group: Row, **more: Any) -> dict[str, Any]:
+    workflow = f"{group['workflow']}@{group['workflow_version']}"
+    return {"queue": group["queue"], "workflow": workflow, "ready": group["count"], **more}
 
 
-def ended(task: Row, run: Row) -> list[Reason]:
-    """A run that ended badly."""
-    if run["state"] not in ("failed", "cancelled"):
-        return []
-    what = run["reason"].get("what") if isinstance(run["reason"], dict) else None
-    cause = cause_of(run["reason"])
-    current = task["run_id"] == run["run_id"]
-    more = " --budget UNIT=NUMBER" if "E-BUD-0" in told(run["reason"]) else ""
-    fix = (f"stanchion task retry {ids.public(ids.TASK, task['task_id'])}{more}",) if current else ()
-    text = f"it is {run['state']}{f': {what}' if what else ''}{f': {cause}' if cause else ''}"
-    return [Reason("W-ENDED", text, run["ended_at"], fix=fix, details={"reason": run["reason"]})]
-
-
-def lease(row: Row) -> Reason:
-    """What one worker holds, or held until its lease ran out."""
-    steps = f"{row['count']} {'step' if row['count'] == 1 else 'steps'}"
-    worker = row["name"] or ids.public(ids.WORKER, row["worker_id"])
-    details = {"worker": worker, "steps": row["count"]}
-    if row["expired"]:
-        text = f"the lease of {worker} on {steps} has run out: another worker gets them"
-        return Reason(
-            "W-LOST", text, row["since"], fix=("stanchion doctor",), details=details | {"lease": row["until"]}
+def no_worker(look: Look, group: Row, alive: list[Row], last: Row | None) -> Reason:
+    """Nobody alive has this version: no worker at all, none with the workflow, or none with the version."""
+    name, wanted = group["workflow"], f"{group['workflow']}@{group['workflow_version']}"
+    start = Way(f"stanchion worker run <module with {name}>")
+    had = sorted({v for w in alive for d in w["workflows"] for n, _, v in [d.rpartition("@")] if n == name}, key=int)
+    seen = evidence("step", group["step_id"]) + evidence("worker", *(w["worker_id"] for w in alive[:3]))
+    details = _facts(group, workers=0, others=len(alive), versions=[int(v) for v in had])
+    if had:
+        able = sum(any(d.rpartition("@")[0] == name for d in w["workflows"]) for w in alive)
+        text = (
+            f"no worker for {_ready(group)}: {many(able, 'worker')} {verb(able, 'serves', 'serve')} {name} there,"
+            f" in version {', '.join(had)}; {verb(group['count'], 'this needs', 'these need')} version {group['workflow_version']}"
         )
-    return Reason("W-RUNNING", f"{worker} holds {steps}", row["since"], row["until"], details=details)
+        then = f"Once a worker with {wanted} is there, it takes them."
+        return Reason("W-VERSION", text, group["since"], None, then, (LIST_WORKERS, start), seen, details)
+    why = (
+        f"{many(len(alive), 'worker')} {verb(len(alive), 'serves', 'serve')} the queue, none has {name}"
+        if alive
+        else "none serves this queue"
+    )
+    if last is not None:
+        why += f"; the last one that did, {last['name']}, was seen {span(look.passed(last['seen_at']))} ago"
+        seen += evidence("worker", last["worker_id"])
+    then = f"Once a worker with {wanted} is there, it takes them."
+    text = f"no live worker for {_ready(group)}: {why}"
+    return Reason("W-NO-WORKER", text, group["since"], None, then, (start, LIST_WORKERS), seen, details)
 
 
-def doubt(row: Row) -> Reason:
-    """An operation whose outcome nobody knows."""
-    operation = ids.public(ids.OPERATION, row["operation_id"])
-    details = {"operation": operation, "kind": row["kind"], "probes": row["probes"]}
-    show = f"stanchion op show {operation}"
-    if row["asked"]:
-        text = f"nobody knows whether {row['kind']} was done; it is asked after, {row['probes']} times so far"
-        fix = (show, f"stanchion op reconcile {operation}")
-        return Reason("W-UNKNOWN", text, row["unknown_since"], row["due"], fix=fix, details=details)
-    text = f"nobody knows whether {row['kind']} was done, and only a person can find out"
-    tell = (show, f"stanchion op mark-done {operation}", f"stanchion op mark-not-done {operation}")
-    return Reason("W-TELL", text, row["unknown_since"], fix=tell, details=details)
+def untaken(group: Row, able: list[Row], slots: int, busy: int) -> Reason:
+    """Offered again and again, and not taken, although there is room."""
+    offered = verb(group["count"], "was", "were")
+    text = f"{_ready(group)} {offered} offered {group['offers']} times and not taken; {slots - busy} of {slots} slots are free"
+    worker = ids.public(ids.WORKER, able[0]["worker_id"])
+    ways = (DOCTOR, Way("stanchion dead list"), act("worker.drain", worker))
+    seen = evidence("step", group["step_id"]) + evidence("worker", *(w["worker_id"] for w in able[:3]))
+    details = _facts(group, workers=len(able), offers=group["offers"], free=slots - busy)
+    then = "They are offered again, each time later, up to every 5 minutes."
+    return Reason("W-UNTAKEN", text, group["since"], None, then, ways, seen, details)
 
 
-def approval(row: Row) -> Reason:
-    """What people are asked, and how many of them have approved it."""
-    shown = ids.public(ids.APPROVAL, row["approval_id"])
-    asked = ", ".join([*row["teams"], *row["people"]]) or "any approver"
-    text = f"{row['node']} waits for {row['needs'] - row['approved']} of {row['needs']} approvals ({asked})"
-    details = {"approval": shown, "node": row["node"], "needs": row["needs"], "approved": row["approved"]}
-    fix = (f"stanchion approval show {shown}", f"stanchion approval approve {shown}")
-    return Reason("W-APPROVAL", text, row["created_at"], row["expires_at"], fix, details)
+def placed(look: Look, group: Row, able: list[Row], slots: int, busy: int) -> Reason:
+    """There is room for it: it is on its way."""
+    text = (
+        f"nothing holds {_ready(group)}: placed {span(look.passed(group['since']))} ago,"
+        f" {slots - busy} of {many(slots, 'slot')} free at {many(len(able), 'worker')}"
+    )
+    details = _facts(group, workers=len(able), free=slots - busy)
+    then = "A worker with a free slot takes them."
+    seen = evidence("step", group["step_id"]) + evidence("worker", *(w["worker_id"] for w in able[:3]))
+    return Reason("W-OK", text, group["since"], None, then, (), seen, details)
 
 
-def planning(row: Row, run: Row) -> Reason:
-    """A fan-out whose children are not all there."""
-    if not row["late"]:
-        text = f"the children of {row['node']} are to be made"
-        return Reason("W-PLANNING", text, row["since"], fix=("stanchion doctor",))
-    task, run_id = ids.public(ids.TASK, run["task_id"]), run["run_id"]
-    text = f"the next children of {row['node']} are overdue: no orchestrator runs, or it fails on this run"
-    fix = ("stanchion doctor", f"look for {run_id} in the orchestrator's log", f"stanchion task cancel {task}")
-    return Reason("W-STALLED", text, row["since"], fix=fix)
+def capacity(group: Row, able: list[Row], slots: int, ahead: int, rate: float) -> Reason:
+    """All slots are busy."""
+    count = f"{ahead:,}{' or more' if ahead >= COUNTED else ''}"
+    text = (
+        f"{_ready(group)} {verb(group['count'], 'waits', 'wait')}: {slots} of {slots} slots busy"
+        f" at {many(len(able), 'worker')}, {count} ahead"
+    )
+    then = "They are taken as slots become free."
+    left = None
+    if rate and ahead < COUNTED:
+        left = (ahead + group["count"]) / rate
+        text += f"; at {a_second(rate)} about {span(left)}"
+        then = f"At the pace of the last seconds all of them are taken in about {span(left)}."
+    details = _facts(group, workers=len(able), slots=slots, ahead=ahead, rate=round(rate, 2), seconds_left=left)
+    seen = evidence("step", group["step_id"]) + evidence("worker", *(w["worker_id"] for w in able[:3]))
+    return Reason("W-CAPACITY", text, group["since"], None, then, (LIST_WORKERS,), seen, details)
 
 
-def barrier(row: Row, run: Row) -> Reason:
-    """What a barrier waits for."""
-    barrier_id = ids.public(BARRIER, row["barrier_id"])
-    details = {name: row[name] for name in ("rule", "need", "expected", "failed", "skipped")}
-    details |= {
-        "barrier": barrier_id,
-        "arrived": int(row["arrived"]),
+def priority(group: Row, higher: int) -> Reason:
+    """Others are more urgent."""
+    text = f"{many(higher, 'step')} with a priority above {group['priority']} {verb(higher, 'is', 'are')} ahead in queue {group['queue']}"
+    details = _facts(group, higher=higher, priority=group["priority"])
+    then = "They are taken after those."
+    return Reason("W-PRIORITY", text, group["since"], None, then, (), evidence("step", group["step_id"]), details)
+
+
+def lost(look: Look, row: Row) -> Reason:
+    """A lease that ran out, or is about to under a silent worker."""
+    steps = many(row["count"], "step")
+    worker = row["name"] or ids.public(ids.WORKER, row["worker_id"])
+    seen = evidence("step", row["step_id"]) + evidence("worker", row["worker_id"])
+    details = {"worker": worker, "steps": row["count"], "lease": row["lease_until"], "fence": row["fence"]}
+    ways: tuple[Way, ...] = (LIST_WORKERS, DOCTOR)
+    if row["expired"]:
+        past = look.passed(row["lease_until"])
+        text = f"the lease of {worker} on {steps} ran out {span(past)} ago"
+        if look.is_overdue(row["lease_until"]):
+            text += f", and was not taken back: {NOBODY}"
+            return Reason("W-STALLED", text, row["lease_until"], None, "", (DOCTOR,), seen, details)
+        then = f"The orchestrator takes it back; the next attempt has a fence above {row['fence']}."
+        return Reason("W-LEASE-LOST", text, row["lease_until"], None, then, ways, seen, details)
+    ends = span(-look.passed(row["lease_until"]))
+    how = "has ended" if row["state"] == "gone" else f"is silent for {span(look.passed(row['seen_at']))}"
+    text = f"{worker} {how}; its lease on {steps} ends in {ends}"
+    then = f"Unless it renews its lease, others get them in {ends}, with a fence above {row['fence']}."
+    return Reason("W-LEASE-LOST", text, row["seen_at"], row["lease_until"], then, ways, seen, details)
+
+
+def lease(look: Look, run: Row, row: Row) -> Reason:
+    """What is at work at one node."""
+    name = row["name"] or ids.public(ids.WORKER, row["worker_id"])
+    ran = span(look.passed(row["since"]))
+    if row["count"] == 1:
+        text = f"attempt {row['number']} of {row['node']} runs on {name} for {ran}"
+    else:
+        where = name if row["workers"] == 1 else many(row["workers"], "worker")
+        text = f"{row['count']:,} steps of {row['node']} run on {where}, the oldest for {ran}"
+    if row["seen_at"] is not None:
+        text += f"; heard of {span(look.passed(row['seen_at']))} ago"
+    then = "When it ends, what comes after it goes on."
+    if run["state"] == "cancelling":
+        then = "It is asked to stop with its next heartbeat; when it ends, the run goes on to its end."
+    if row["deadline_at"] is not None:
+        text += f"; its time is over in {span(-look.passed(row['deadline_at']))}"
+        then = f"In {span(-look.passed(row['deadline_at']))} at the latest it is stopped, and counts as failed."
+    details = {
         "node": row["node"],
-        "holding": row["holding"],
-        "lost": row["lost"],
+        "steps": row["count"],
+        "workers": row["workers"],
+        "worker": name,
+        "lease": row["lease_until"],
     }
-    if row["kind"] == "after":
-        text = f"{row['node']} waits for what it comes after: {row['arrived']:,} of {row['expected']:,} are there"
-        return Reason("W-STEP", text, row["created_at"], details=details)
-    text = f'the join "{row["rule"]}" before {row["node"]} has {row["arrived"]:,} of {row["need"]:,}'
-    if row["on_failed"] == "hold" and (row["holding"] or row["lost"]):
-        fix: tuple[str, ...] = (f'stanchion task open-barrier {barrier_id} --reason "..."',)
-        if row["holding"]:
-            task = ids.public(ids.TASK, run["task_id"])
-            fix = (f'stanchion task reopen {task} --reason "..."', *fix)
-            text += f"; {row['holding']:,} failed {'step holds' if row['holding'] == 1 else 'steps hold'} it"
-        if row["lost"]:
-            inside = f" at the join before {row['inner']}" if row["inner"] else ""
-            text += f"; {row['lost']:,} {'branch' if row['lost'] == 1 else 'branches'} failed{inside} for good"
-        return Reason("W-HELD", text, row["created_at"], row["deadline_at"], fix, details)
-    return Reason("W-BARRIER", text, row["created_at"], row["deadline_at"], details=details)
+    seen = evidence("step", row["step_id"]) + evidence("worker", row["worker_id"])
+    return Reason("W-LEASE", text, row["since"], row["deadline_at"], then, (), seen, details)
+
+
+def retry(look: Look, run: Row, row: Row) -> Reason:
+    """The next attempt, and why the last one failed."""
+    others = (
+        f"; {many(row['count'] - 1, 'other')} {verb(row['count'] - 1, 'waits', 'wait')} too" if row["count"] > 1 else ""
+    )
+    error = told(row["error"])
+    failed = (
+        f"attempt {row['attempts']} of {row['max_attempts']} of {row['node']} failed{f' ({error})' if error else ''}"
+    )
+    details = {"steps": row["count"], "node": row["node"], "attempts": row["attempts"], "error": row["error"]}
+    ways = (Way(f"stanchion step show {stp(row['step_id'])}"),)
+    seen = evidence("step", row["step_id"])
+    if look.is_overdue(row["due_at"]):
+        text = f"the next attempt of {row['node']} was due {span(look.passed(row['due_at']))} ago: {NOBODY}{others}"
+        return Reason(
+            "W-STALLED",
+            text,
+            row["due_at"],
+            None,
+            "",
+            _stalled(run),
+            seen,
+            {"steps": row["count"], "node": row["node"]},
+        )
+    left = span(-look.passed(row["due_at"]))
+    then = f"In {left} it is ready for its next attempt."
+    return Reason(
+        "W-RETRY",
+        f"{failed}; the next one in {left}{others}",
+        row["updated_at"],
+        row["due_at"],
+        then,
+        ways,
+        seen,
+        details,
+    )
+
+
+def _stalled(run: Row) -> tuple[Way, ...]:
+    look = Way(f"look for {run['run_id']} in the orchestrator's log")
+    return (DOCTOR, look, act("task.cancel", tsk(run)))
+
+
+def planning(look: Look, run: Row, row: Row) -> Reason:
+    """A fan-out whose children are not all there."""
+    seen = evidence("step", row["step_id"])
+    details = {"node": row["node"], "fan_outs": row["count"]}
+    if not look.is_overdue(row["since"]):
+        text = f"the children of {row['node']} are to be made, for {span(look.passed(row['since']))}"
+        then = "The orchestrator makes them, 5,000 at a time; the first run before the last are there."
+        return Reason("W-PLANNING", text, row["since"], None, then, (DOCTOR,), seen, details)
+    text = f"the next children of {row['node']} are overdue for {span(look.passed(row['since']))}: {NOBODY} run"
+    return Reason("W-STALLED", text, row["since"], None, "", _stalled(run), seen, details)
+
+
+def deadline(look: Look, run: Row, row: Row) -> Reason:
+    """The time at which something ends, finished or not."""
+    what = {
+        "task_deadline": "the task ends at its deadline",
+        "start_deadline": "the step fails unless it has begun",
+        "step_deadline": "the step fails unless it is done",
+    }[row["kind"]]
+    seen = evidence("run", run["run_id"])
+    if look.is_overdue(row["due_at"]):
+        text = f"{what}, which passed {span(look.passed(row['due_at']))} ago: {NOBODY}"
+        return Reason("W-STALLED", text, row["due_at"], None, "", _stalled(run), seen, {"deadline": row["due_at"]})
+    left = span(-look.passed(row["due_at"]))
+    return Reason("W-DEADLINE", f"{what}, in {left}", None, row["due_at"], f"In {left} it ends.", (), seen)

@@ -30,8 +30,22 @@ actor barrier by code edited fan kept kind node nodes on_failed outcome over pay
 workflow worker
 """
 _OPEN: Final = frozenset(_OPEN_NAMES.split())
-_TELL_OF_ERRORS: Final = frozenset({"W-ENDED", "W-RETRY"})
-"""Reasons that say why an attempt, a step or a run failed."""
+_TELL_OF_ERRORS: Final = frozenset(
+    f"W-{name}"
+    for name in (
+        "BUDGET",
+        "CANCELLED",
+        "CANCELLING",
+        "DEAD",
+        "FAILING",
+        "POISON",
+        "REJECTED",
+        "RETRY",
+        "SET-ASIDE",
+        "SKIPPED",
+    )
+)
+"""Reasons with words that the engine did not write: of a step's author, of somebody who said why, of the database."""
 _ID = re.compile(r"[a-z]{2,3}_[0-9A-HJKMNP-TV-Z]{26}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 

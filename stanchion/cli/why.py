@@ -31,16 +31,22 @@ def why(session: Session, anything: str) -> None:
 
 def _lines(printer: Printer, found: Mapping[str, Any]) -> Iterator[str]:
     yield f"{printer.bold(found['id'])}  {printer.state(found['state'])}"
-    if not found["reasons"]:
-        yield "  nothing holds it: it moves, or is done"
+    width = max((len(reason["code"]) for reason in found["reasons"]), default=0)
     for number, reason in enumerate(found["reasons"], 1):
         yield ""
-        yield f" {number}  {printer.bold(reason['code'])}  {reason['text']}"
+        code = printer.bold(reason["code"]) + " " * (width - len(reason["code"]))
+        yield f"{number:2}  {code}  {reason['text']}"
+        margin = " " * (width + 6)
         facts = [f"since {age(reason['since'])}" if reason.get("since") else "", _until(reason.get("until"))]
         facts.append("passes by itself" if reason["by_itself"] else "will not change by itself")
-        yield "    " + "; ".join(filter(None, facts))
+        yield margin + "; ".join(filter(None, facts))
+        yield f"{margin}next: {reason['next']}"
         for position, fix in enumerate(reason["fix"]):
-            yield f"    {' or' if position else 'fix'}: {fix}"
+            yield f"{margin}{' or' if position else 'fix'}: {fix}"
+    if found["unchecked"]:
+        yield ""
+        for what in found["unchecked"]:
+            yield f"not checked: {what}"
 
 
 def _until(text: Any) -> str:

@@ -11,7 +11,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup
 from starlette.requests import Request
 
-from stanchion.authority.why_codes import Reason
+from stanchion.authority.why_codes import WHY, Reason
 from stanchion.authority.withholding import reason_text, withheld
 from stanchion.contracts.actions import ACTIONS
 from stanchion.errors import StanchionError
@@ -39,7 +39,7 @@ class Painter:
             auto_reload=False,
         )
         made.filters |= {name: getattr(look, name) for name in FILTERS}
-        made.filters |= {"error_text": _error_text, "reason_text": _reason_text}
+        made.filters |= {"error_text": _error_text, "reason_text": _reason_text, "meaning": lambda code: WHY[code].meaning}
         made.globals |= {"static": dict(static), "query": query_text, "actions": ACTIONS}
         made.globals["parts"] = made.get_template("parts.html").module
         self._environment = made

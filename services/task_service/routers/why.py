@@ -11,6 +11,7 @@ from stanchion.authority.why import Why
 from stanchion.authority.why_codes import WHY, Reason
 from stanchion.authority.withholding import reason_details, reason_text
 from stanchion.contracts import ids
+from stanchion.contracts.actions import Way
 
 from ..access import Caller, needs
 from ..deps import Has
@@ -41,6 +42,7 @@ def _shown(caller: Principal, why: Why) -> Row:
         "task_id": why.task_id,
         "state": why.state,
         "reasons": [_reason(reason, whole=caller.sees_payloads) for reason in why.reasons],
+        "unchecked": why.unchecked,
     }
 
 
@@ -52,6 +54,19 @@ def _reason(reason: Reason, *, whole: bool) -> Row:
         "since": reason.since,
         "until": reason.until,
         "by_itself": reason.by_itself,
+        "next": reason.next,
         "fix": list(reason.fix),
+        "actions": [_action(way) for way in reason.ways if way.action is not None],
+        "evidence": [{"kind": one.kind, "id": one.id} for one in reason.evidence],
         "details": reason_details(reason, whole=whole),
+    }
+
+
+def _action(way: Way) -> Row:
+    return {
+        "name": way.action,
+        "title": way.title,
+        "target": way.target,
+        "given": dict(way.given),
+        "command": way.command,
     }

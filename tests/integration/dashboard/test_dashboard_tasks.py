@@ -76,8 +76,8 @@ class TestTask:
     def test_it_says_why_it_does_not_go_on(self, web: httpx2.Client, eventful: Answer) -> None:
         """With the codes of the command line."""
         assert (
-            "W-WORKER" in page(web, f"/tasks/{tsk(eventful)}").text
-            or "W-QUEUE" in page(web, f"/tasks/{tsk(eventful)}").text
+            "W-NO-WORKER" in page(web, f"/tasks/{tsk(eventful)}").text
+            or "W-OK" in page(web, f"/tasks/{tsk(eventful)}").text
         )
 
     def test_the_command_for_the_same_data_is_there(self, web: httpx2.Client, eventful: Answer) -> None:

@@ -140,7 +140,7 @@ class TestUndo:
 class TestWhy:
     def test_only_a_person_can_tell(self, api: Api, doubt: Doubt) -> None:
         reasons = api.get(f"/v1/tasks/{doubt.made['task_id']}/why")["reasons"]
-        told = next(reason for reason in reasons if reason["code"] == "W-TELL")
+        told = next(reason for reason in reasons if reason["code"] == "W-UNKNOWN-NOCHECK")
         assert doubt.id in " ".join(told["fix"])
         assert told["by_itself"] is False
 
@@ -148,7 +148,7 @@ class TestWhy:
         api.post(f"{doubt.path}/reconcile", None, 202)
         codes = [r["code"] for r in api.get(f"/v1/tasks/{doubt.made['task_id']}/why")["reasons"]]
         assert "W-UNKNOWN" in codes
-        assert "W-TELL" not in codes
+        assert "W-UNKNOWN-NOCHECK" not in codes
 
 
 class TestRights:
