@@ -26,11 +26,16 @@ class Outcome:
 def ways(row: Row) -> tuple[str, ...]:
     """What can be done about it as it stands."""
     if row["state"] == OperationState.UNKNOWN:
-        check = ("operation.reconcile",) if row["can_query"] else ()
+        check = ("operation.reconcile",) if can_be_checked(row) else ()
         return (*check, "operation.mark-done", "operation.mark-not-done")
     if row["state"] == OperationState.CONFIRMED and row["undo_kind"] and not row["undone_by"]:
         return ("operation.compensate",)
     return ()
+
+
+def can_be_checked(row: Row) -> bool:
+    """Whether a worker can ask the outside system: a step that has ended asks nothing any more."""
+    return bool(row["can_query"]) and row["step_state"] in ("unknown", "reconciling")
 
 
 def key_holds(row: Row) -> bool:
@@ -53,9 +58,9 @@ def outcomes(row: Row) -> list[Outcome]:
     wanted = row["run_state"] in ALIVE or row["step_kind"] == "undo"
     by_hand = _not_done(row, wanted=row["run_state"] != "cancelling" or row["step_kind"] == "undo")
     found = [Outcome("It was done", "succeeded", "It is confirmed, its step goes on, and it is never sent again.")]
-    if row["can_query"]:
+    if can_be_checked(row):
         found.append(_not_found(row, wanted=wanted))
-        found.append(Outcome("Nothing that tells", "unknown", _no_answer(row)))
+        found.append(Outcome("No answer that tells", "unknown", _no_answer(row)))
     found.append(Outcome("A person marks it done", "succeeded", "The same, in that person's name."))
     found.append(Outcome("A person marks it not done", by_hand.glyph, by_hand.then))
     return found

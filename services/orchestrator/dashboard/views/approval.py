@@ -28,7 +28,7 @@ def show(asked: Asked) -> Shown:
     return Shown(
         "approval",
         f"{row.get('question') or row['node']}: {row['state']}",
-        ("head", "asked", "follows", "said", "decide"),
+        ("head", "asked", "follows", "said", "decide", "next"),
         {"row": row, "apr": apr, "tsk": tsk, "words": words}
         | beside
         | _mine(asked, row, words.ways(row, used_state))

@@ -21,6 +21,8 @@ def show(asked: Asked) -> Shown:
     operation_id, visitor = asked.id("operation_id", ids.OPERATION), asked.visitor
     found = asked.reads.operations.get(visitor.tenant_id, operation_id, with_payload=visitor.sees_payloads)
     row = found | operation_reads.around(asked, found)
+    for probe in row["probed"]:
+        probe["actor"] = probe["by"].removeprefix("worker ")
     op, tsk = ids.public(ids.OPERATION, operation_id), ids.public(ids.TASK, row["task_id"])
     base = f"/tasks/{tsk}"
     unknown = row["state"] == OperationState.UNKNOWN
@@ -40,10 +42,11 @@ def show(asked: Asked) -> Shown:
 
 
 def _events(asked: Asked, row: Row) -> list[Row]:
-    """The events of this operation among the last ones of its step."""
+    """The events of this operation among the last ones of its step; workers get their names, also where they asked."""
     with asked.reads.database.tenant(asked.visitor.tenant_id) as connection:
         found = rows_of(connection, task_reads.events(row["run_id"], row["step_id"]))
-        mine = [one for one in found if (one["body"] or {}).get("operation") == str(row["operation_id"])]
+        mine: list[Row] = [one for one in found if (one["body"] or {}).get("operation") == str(row["operation_id"])]
+        task_reads.named(connection, row["probed"])
         return task_reads.named(connection, mine)
 
 

@@ -113,10 +113,11 @@ def _due() -> Any:
 
 def _asked_after() -> Any:
     """Whether it is asked after without anybody's doing; else a person has to tell."""
+    probed = select(_STEP.step_id).where(_STEP.step_id == _OPERATION.step_id, _STEP.state == "reconciling")
     return (
         exists().where(_READY.step_id == _OPERATION.step_id)
         | exists().where(_TIMER.target_id == _OPERATION.step_id, _TIMER.kind == "probe")
-        | exists().where(_STEP.step_id == _OPERATION.step_id, _STEP.state == "reconciling")
+        | probed.correlate(tables.operation).exists()
     )
 
 
