@@ -51,7 +51,9 @@ class Started:
         self.engine = engine
         engine.register(pair)
         known = Workflows(engine.service)
-        request = Request(engine.tenant, SubmitTask(workflow="pair", **({"input": {"topic": "x"}} | command)), "http", by)
+        request = Request(
+            engine.tenant, SubmitTask(workflow="pair", **({"input": {"topic": "x"}} | command)), "http", by
+        )
         (self.task,) = Submission(engine.service, known).submit([prepare(known, request)])
         self.worker: Worker = engine.worker()
         self.lease = self.leased()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 import httpx2
-import psycopg
 import pytest
-from kit.engine import Engine
 from dashboard_kit import Read, rewrite
-from people_pages_kit import HOSTILE, PAGE, Asked, act, send, taken_apart, ways
+from kit.engine import Engine
+from people_pages_kit import HOSTILE, Asked, act, send, taken_apart, ways
 
 from stanchion.authority.approvals import Approvals
 from stanchion.contracts import ids
@@ -50,7 +49,9 @@ def text_of(web: Browser, path: str) -> str:
 
 def voted(engine: Engine, asked: Asked, vote: Any, name: str = "ann", **more: Any) -> None:
     """Somebody says something, past the page."""
-    (person,) = engine.one("SELECT person_id FROM stanchion.person WHERE name = %s AND tenant_id = %s", name, engine.tenant)
+    (person,) = engine.one(
+        "SELECT person_id FROM stanchion.person WHERE name = %s AND tenant_id = %s", name, engine.tenant
+    )
     shown = bytes.fromhex(asked.hash)
     Approvals(engine.service).vote(engine.tenant, asked.uuid, person, vote, payload_hash=shown, **more)
 
@@ -168,7 +169,11 @@ class TestShow:
     @pytest.mark.parametrize("state", ["requested", "granted", "rejected", "expired", "revoked", "replaced", "spent"])
     def test_every_state(self, engine: Engine, ann: Browser, bob: Browser, asked: Asked, state: str) -> None:
         """As a word, with who decided and when; and only what can still be done is offered."""
-        offered = {"requested": [*VOTING, "approval.revoke"], "granted": ["approval.revoke"], "spent": ["approval.revoke"]}
+        offered = {
+            "requested": [*VOTING, "approval.revoke"],
+            "granted": ["approval.revoke"],
+            "spent": ["approval.revoke"],
+        }
         said = {
             "granted": "It was approved, and what it allows has not left yet, by person:ann",
             "spent": "what it allows has left, by person:ann",
@@ -196,10 +201,17 @@ class TestShow:
             Approvals(engine.service).revoke(engine.tenant, asked.uuid, reason="a mistake", actor="person:cat")
         elif state == "expired":
             rewrite(engine.admin, "UPDATE stanchion.approval SET expires_at = now() WHERE approval_id = %s", asked.uuid)
-            rewrite(engine.admin, "UPDATE stanchion.timer SET due_at = '-infinity' WHERE target_id = %s", asked.lease.step_id)
+            rewrite(
+                engine.admin,
+                "UPDATE stanchion.timer SET due_at = '-infinity' WHERE target_id = %s",
+                asked.lease.step_id,
+            )
             engine.fire()
         elif state == "replaced":
-            assert act(ann, asked.path, "approval.edit", payload='{"title": "On cats", "audience": 212}').status_code == 303
+            assert (
+                act(ann, asked.path, "approval.edit", payload='{"title": "On cats", "audience": 212}').status_code
+                == 303
+            )
 
     def test_what_it_was_used_for(self, engine: Engine, ann: Browser, asked: Asked) -> None:
         voted(engine, asked, "approve")
@@ -212,7 +224,11 @@ class TestShow:
         assert "A question of theirs waits for an answer" in text_of(ann, "/approvals?for=all")
         voted(engine, asked, "delegate", delegate_to="bob")
         text = text_of(ann, asked.path)
-        for words in ("person:ann asked back which channel?", "person:ann delegated to bob", "passed your vote on to bob"):
+        for words in (
+            "person:ann asked back which channel?",
+            "person:ann delegated to bob",
+            "passed your vote on to bob",
+        ):
             assert words in text
         assert ways(ann, asked.path) == ["approval.revoke"]
 
@@ -238,13 +254,13 @@ class TestShow:
         self, make_engine: Callable[[str], Engine], ann: Browser, tenants: dict[str, UUID]
     ) -> None:
         """The same answer as for one that never was."""
-        theirs = Asked(make_engine("other"), question="canary?")
+        theirs = Asked(make_engine("other"), question="theirs-4711?")
         nowhere = ids.public(ids.APPROVAL, ids.new_id())
         for path in ("/approvals/{}", "/do/approval.approve/{}", "/do/approval.revoke/{}"):
             found, missing = ann.get(path.format(theirs.id)), ann.get(path.format(nowhere))
             assert (found.status_code, missing.status_code) == (404, 404)
             assert found.text.replace(theirs.id, "") == missing.text.replace(nowhere, "")
-        assert "canary" not in ann.get("/approvals?for=all").text
+        assert "theirs-4711" not in ann.get("/approvals?for=all").text
         answer = ann.post(f"/do/approval.approve/{theirs.id}", data={"payload_hash": theirs.hash, "csrf": "x"})
         assert (answer.status_code, theirs.state) == (404, "requested")
 
@@ -349,7 +365,10 @@ class TestDecide:
         assert answer.status_code == 409
         text = Read.of(answer).text
         assert "E-APR-01" in text
-        assert "Changed since you opened it, review again. What it asks was changed, and is asked anew by person:ann." in text
+        assert (
+            "Changed since you opened it, review again. What it asks was changed, and is asked anew by person:ann."
+            in text
+        )
         assert asked.path in answer.text
         assert not taken_apart(answer).hidden.get("payload_hash")
 
@@ -416,7 +435,7 @@ class TestDecide:
         two = Asked(engine, people=["dora"], question="Two?", within_ms=120_000)
         page = dora.get(one.path)
         following = [a["href"] for a in Read.of(page).named("a") if a.get("rel") == "next"]
-        assert following == [next(path for path in (two.path,))] or following  # others may wait for any approver
+        assert following == [two.path]
         assert act(dora, one.path, "approval.approve").headers["location"] == "/approvals"
         assert "Two?" in text_of(dora, "/approvals")
 
@@ -425,20 +444,3 @@ class TestDecide:
         text = text_of(ann, link)
         assert f"stanchion approval delegate {asked.id} bob --hash {asked.hash}" in text
         assert f"POST /v1/approvals/{asked.id}/delegate" in text
-
-
-def test_ten_thousand_open_ones_are_one_read_of_an_index(engine: Engine, database_url: str) -> None:
-    """The list of all of them is sorted in memory, never by a look at what is over."""
-    plan = _plan(database_url, engine.tenant)
-    assert "approval_open" in plan, plan
-
-
-def _plan(database_url: str, tenant: UUID) -> str:
-    with psycopg.connect(database_url) as connection:
-        connection.execute("SET enable_seqscan = off")
-        rows = connection.execute(
-            "EXPLAIN SELECT approval_id FROM stanchion.approval WHERE tenant_id = %s AND state = 'requested'"
-            " ORDER BY expires_at, approval_id LIMIT 51",
-            (tenant,),
-        )
-        return "\n".join(row[0] for row in rows)
