@@ -23,6 +23,7 @@ _EXAMPLE = "apr_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0"
 _HASH = click.option(
     "--hash", "shown", metavar="HEX", help="Only if it covers what has this hash (its beginning), as `show` told it."
 )
+_SAID = Consent(yes=True, dry_run=False, expect_count=None)  # what decides nothing is not asked twice
 _COMMENT = click.option("--comment", default="", metavar="TEXT", help="Kept with it.")
 
 
@@ -107,11 +108,10 @@ def reject(session: Session, approval: str, *, comment: str, shown: str | None, 
 )
 @click.argument("approval")
 @click.option("--comment", required=True, metavar="TEXT", help="What you want to know.")
-def ask_back(session: Session, approval: str, *, comment: str) -> None:
+@_HASH
+def ask_back(session: Session, approval: str, *, comment: str, shown: str | None) -> None:
     """Say what you want to know first. It stands with the approval, and decides nothing."""
-    _vote(
-        session, approval, "ask-back", {"comment": comment}, None, Consent(yes=True, dry_run=False, expect_count=None)
-    )
+    _vote(session, approval, "ask-back", {"comment": comment}, shown, _SAID)
 
 
 @verb(
@@ -121,9 +121,10 @@ def ask_back(session: Session, approval: str, *, comment: str) -> None:
 )
 @click.argument("approval")
 @click.option("--comment", required=True, metavar="TEXT", help="What they wanted to know.")
-def answer(session: Session, approval: str, *, comment: str) -> None:
+@_HASH
+def answer(session: Session, approval: str, *, comment: str, shown: str | None) -> None:
     """Answer what somebody wants to know. It stands with the approval, and decides nothing."""
-    _vote(session, approval, "answer", {"comment": comment}, None, Consent(yes=True, dry_run=False, expect_count=None))
+    _vote(session, approval, "answer", {"comment": comment}, shown, _SAID)
 
 
 @verb(

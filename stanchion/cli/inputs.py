@@ -5,6 +5,7 @@
     body=@letter.txt        a text out of a file
     urls:=@urls.json        JSON out of a file
     @input.json             an object out of a file, all of it
+    '{"topic": "cats"}'     the same, as it stands
     -                       an object from standard input
 
 Later words win over whole objects before them; the same name twice by itself is an error.
@@ -34,6 +35,9 @@ def parse(words: Iterable[str], read_stdin: Callable[[], str] | None = None) -> 
             continue
         if word.startswith("@"):
             found |= _object(_file(word[1:]), word[1:])
+            continue
+        if word.startswith("{"):
+            found |= _object(word, "the object")
             continue
         match = _NAMED.fullmatch(word)
         if match is None:

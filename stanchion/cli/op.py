@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from stanchion.cli import inputs
 from stanchion.cli.amounts import age
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
@@ -75,10 +76,14 @@ def reconcile(session: Session, operation: str) -> None:
 @click.argument("operation")
 @_REASON
 @_PROOF
+@click.option("--receipt", metavar="JSON", help="What the outside system answered, if you have it: the step gets it.")
 @dangerous
-def mark_done(session: Session, operation: str, *, reason: str, proof: str, consent: Consent) -> None:
+def mark_done(
+    session: Session, operation: str, *, reason: str, proof: str, receipt: str | None, consent: Consent
+) -> None:
     """Say that an operation of unknown fate was done. Its step goes on, and it is never sent again."""
-    _tell(session, operation, "mark-done", {"reason": reason, "proof": proof}, consent)
+    answer = inputs.parse([f"receipt:={receipt}"]) if receipt is not None else {}
+    _tell(session, operation, "mark-done", {"reason": reason, "proof": proof} | answer, consent)
 
 
 @verb(
@@ -114,7 +119,7 @@ def compensate(session: Session, operation: str, *, reason: str, consent: Consen
     Printer(session).document(answer, f"{answer['operation_id']} -> {answer['step_id']}", ident="operation_id")
 
 
-def _tell(session: Session, operation: str, what: str, body: Mapping[str, str], consent: Consent) -> None:
+def _tell(session: Session, operation: str, what: str, body: Mapping[str, Any], consent: Consent) -> None:
     api = Api(session)
     operation_id = _operation_id(api, operation)
     found = api.client.read(f"/v1/operations/{operation_id}", {})

@@ -16,6 +16,9 @@ from . import ids, limits
 
 BARRIER: Final = "bar"
 
+POSITIONAL: Final = "{}"
+"""As the flag of a field: its value stands in the command itself."""
+
 Kind = Literal["text", "long", "number", "json", "choice", "yes", "hidden"]
 
 
@@ -40,7 +43,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing to do. `{id}` in path and command is the public id (or the name) of its target."""
+    """One thing to do. `{id}` in path and command is the public id (or the name) of its target.
+
+    A field that stands in braces in the command is said there, and not behind an option.
+    """
 
     name: str
     title: str
@@ -60,6 +66,74 @@ class Action:
 REASON: Final = Field("reason", "Reason", "long", hint="It stands in the history and in the audit log.")
 GIVEN_REASON: Final = Field("reason", "Reason", "long", True, hint="It stands in the history and in the audit log.")
 PROOF: Final = Field("proof", "Proof", "text", True, hint="An id or a text of the outside system that shows it.")
+
+SHOWN: Final = Field("payload_hash", "Hash of what is shown", "hidden", flag="--hash")
+"""Which payload a decision is about: the API refuses one about anything else (E-APR-04)."""
+COMMENT: Final = Field("comment", "Comment", "long", hint="It stands with the approval, and in the audit log.")
+GIVEN_COMMENT: Final = Field("comment", "Comment", "long", True, hint="It stands with the approval, for all to see.")
+
+
+def _say(
+    verb: str, title: str, effect: str, *fields: Field, right: str = "approval.decide", final: bool = False
+) -> Action:
+    path, command = f"/v1/approvals/{{id}}/{verb}", f"stanchion approval {verb} {{id}}"
+    for one in fields:
+        command += f" {{{one.name}}}" if one.flag == POSITIONAL else ""
+    return Action(f"approval.{verb}", title, effect, right, path, command, ids.APPROVAL, fields=fields, final=final)
+
+
+_SAY: Final = (
+    _say(
+        "approve",
+        "Approve",
+        "Your yes is about exactly what was shown. The last one that is needed lets its step go on, and what it allows leave once.",
+        SHOWN,
+        COMMENT,
+    ),
+    _say("reject", "Reject", "One no is enough: nothing that it asks for leaves.", SHOWN, COMMENT, final=True),
+    _say("ask-back", "Ask back", "What you want to know stands with it; nothing is decided.", SHOWN, GIVEN_COMMENT),
+    _say(
+        "answer",
+        "Answer",
+        "Your answer stands with it; nothing is decided.",
+        SHOWN,
+        GIVEN_COMMENT,
+        right="task.operate",
+    ),
+    _say(
+        "delegate",
+        "Delegate",
+        "Somebody else gets your vote, and you keep none.",
+        SHOWN,
+        Field("to", "To whom", required=True, flag=POSITIONAL, hint="The name of another approver.", most=64),
+        COMMENT,
+        final=True,
+    ),
+    _say(
+        "edit",
+        "Edit",
+        "This question ends, and the changed one is asked instead. Under four eyes somebody else has to approve it.",
+        SHOWN,
+        Field(
+            "payload",
+            "Payload",
+            "json",
+            True,
+            flag=POSITIONAL,
+            hint="The whole of it, with the same fields and kinds of values.",
+            most=limits.INLINE_BYTES,
+        ),
+        COMMENT,
+        final=True,
+    ),
+    _say(
+        "revoke",
+        "Revoke",
+        "It allows nothing any more. What has left under it stays done.",
+        GIVEN_REASON,
+        final=True,
+    ),
+)
 
 _ALL: Final = (
     Action(
@@ -239,6 +313,7 @@ _ALL: Final = (
         method="DELETE",
         final=True,
     ),
+    *_SAY,
 )
 
 ACTIONS: Final[dict[str, Action]] = {action.name: action for action in _ALL}
@@ -268,13 +343,21 @@ def act(name: str, target: str, **given: Any) -> Way:
 
 def command_of(action: Action, target: str, given: Mapping[str, Any]) -> str:
     """The line to type that does an action with these values."""
-    parts = [action.command.replace("{id}", shlex.quote(target))]
+    words = {f"{{{one.name}}}": _word(given.get(one.name)) for one in action.fields if one.flag == POSITIONAL}
+    words["{id}"] = shlex.quote(target)
+    parts = [words.get(word, word) for word in action.command.split()]
     for one in action.fields:
         value = given.get(one.name)
+        if one.flag == POSITIONAL:
+            continue
         if one.kind == "yes":
             parts += [one.option] if value else []
-        elif value not in (None, ""):
-            parts += [one.option, shlex.quote(value if isinstance(value, str) else json.dumps(value))]
-        elif one.required:
-            parts += [one.option, '"..."']
+        elif one.required or value not in (None, ""):
+            parts += [one.option, _word(value)]
     return " ".join(parts)
+
+
+def _word(value: Any) -> str:
+    if value in (None, ""):
+        return '"..."'
+    return shlex.quote(value if isinstance(value, str) else json.dumps(value))

@@ -5,7 +5,6 @@ It works without scripts. With them the same page opens as a dialog over where o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from stanchion.authority.keyring import check_own_site
 from stanchion.authority.keys import ROLES
-from stanchion.contracts import limits
+from stanchion.contracts import limits, payload
 from stanchion.contracts.actions import ACTIONS, Action, Field, command_of
 from stanchion.errors import NotFound, StanchionError, TooLarge, Unauthenticated, Unprocessable
 
@@ -31,6 +30,10 @@ from .view import query_text
 
 FORM_BYTES: Final = 4 * limits.INLINE_BYTES
 DONE_SECONDS: Final = 30
+AFTER: Final = dict.fromkeys(
+    ("approval.approve", "approval.reject", "approval.delegate", "approval.edit"), "/approvals"
+)
+"""Where one goes after these, wherever one came from: the next question is one tap away there."""
 
 Form = Mapping[str, str]
 
@@ -85,8 +88,10 @@ class Acts:
             body = body_of(asking.action, form)
             self.api.do(visitor, asking.action, asking.target.id, body, csrf=form.get("csrf", ""))
         except StanchionError as error:
-            return self._shown(asking, visitor, around, error)
-        answer = RedirectResponse(own_path(form.get("return_to") or asking.target.path), 303)
+            # as it stands now: what refused it may have happened since
+            return self._shown(self._asking(request, visitor, form), visitor, around, error)
+        after = AFTER.get(asking.action.name) or form.get("return_to") or asking.target.path
+        answer = RedirectResponse(own_path(after), 303)
         done = f"{asking.action.name}/{asking.target.id}"
         answer.set_cookie(DONE_COOKIE, done, max_age=DONE_SECONDS, path="/", httponly=True, samesite="strict")
         return answer
@@ -95,9 +100,9 @@ class Acts:
         action = ACTIONS.get(request.path_params["action"])
         if action is None:
             raise NotFound("E-HTTP-01", "there is no such action")
-        target = target_of(self.reads, visitor, action, request.path_params["target"])
+        target = target_of(self.reads, visitor, action, request.path_params["target"], given)
         known = {field.name: given[field.name] for field in action.fields if field.name in given}
-        return Asking(action, target, known)
+        return Asking(action, target, dict(target.given) | known)
 
     def _shown(
         self, asking: Asking, visitor: Visitor, around: Mapping[str, Any], error: StanchionError | None = None
@@ -132,9 +137,9 @@ def _value(field: Field, text: str) -> Any:
         return None
     if field.kind in ("json", "number"):
         try:
-            return json.loads(text)
-        except ValueError as error:
-            raise Unprocessable("E-DATA-15", f"{field.label} is no JSON", where=field.name, why=str(error)) from None
+            return payload.parse(text, where=field.name)
+        except StanchionError as error:
+            raise Unprocessable("E-DATA-15", f"{field.label} is no JSON", where=error.where, why=error.what) from None
     return text.replace("\r\n", "\n")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -14,6 +16,7 @@ from stanchion.contracts import ids
 from stanchion.contracts.actions import BARRIER, Action
 from stanchion.db import tables
 
+from . import approval_words
 from .door import Visitor
 from .reads import Reads
 
@@ -39,14 +42,20 @@ class Target:
     state: str = ""
     path: str = "/"
     facts: tuple[tuple[str, str], ...] = field(default=())
+    given: Mapping[str, str] = field(default_factory=dict)
+    """What fields of the action begin with."""
+    review: tuple[str, str] | None = None
+    """Why the action is not offered as asked for, and where to look before."""
 
 
-def target_of(reads: Reads, visitor: Visitor, action: Action, text: str) -> Target:
+def target_of(reads: Reads, visitor: Visitor, action: Action, text: str, given: Mapping[str, str]) -> Target:
     """What is meant by an id in an action's address; raises NotFound, also for another tenant's, and Unprocessable."""
     if not action.target:
         return Target(text, text)
     value = ids.parse(text, action.target)
     public = ids.public(action.target, value)
+    if action.target == ids.APPROVAL:
+        return _approval(reads, visitor, value, public, action, given)
     look = _LOOKS.get(action.target)
     if look is None:
         return Target(public, public, path=PLACES.get(action.target, "/"))
@@ -63,6 +72,24 @@ def _operation(reads: Reads, visitor: Visitor, operation_id: UUID, public: str) 
     found = reads.operations.get(visitor.tenant_id, operation_id, with_payload=False)
     facts = (("key", found["key"]), ("sent", f"{found['sends']} times"), ("asked after", f"{found['probes']} times"))
     return Target(public, found["kind"], found["state"], PLACES[ids.OPERATION] + public, facts)
+
+
+def _approval(
+    reads: Reads, visitor: Visitor, approval_id: UUID, public: str, action: Action, given: Mapping[str, str]
+) -> Target:
+    found = reads.approvals.get(visitor.tenant_id, approval_id)
+    path = PLACES[ids.APPROVAL] + public
+    allows = " ".join(part for part in (found["operation_kind"], found["operation_key"]) if part)
+    question = found["question"] if visitor.sees_payloads else "hidden by role"
+    facts = (("asks", question), ("allows", allows), ("asked by", found["requested_by"]))
+    known = {}
+    if action.name == "approval.edit" and visitor.sees_payloads:
+        known["payload"] = json.dumps(found["payload"], ensure_ascii=False, indent=2)
+    review = None
+    if action.name != "approval.revoke":
+        review = approval_words.moved_on(found, given.get("payload_hash", ""))
+    name = found["operation_kind"] or found["node"]
+    return Target(public, name, found["state"], path, facts, known, (review, path) if review else None)
 
 
 def _barrier(reads: Reads, visitor: Visitor, barrier_id: UUID, public: str) -> Target:

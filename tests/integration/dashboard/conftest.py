@@ -1,4 +1,4 @@
-"""One database and one server for each module of the page's tests."""
+"""One database and one server for each module of the dashboard's tests."""
 
 from __future__ import annotations
 
@@ -14,13 +14,20 @@ from kit.engine import Admin, Engine
 from services.orchestrator.app import site_of
 from services.orchestrator.dashboard.site import Site
 from services.orchestrator.settings import OrchestratorSettings
+from services.task_service.app import Connections, deps_of, event_feed
+from services.task_service.http import create_app
+from services.task_service.settings import TaskServiceSettings
 from stanchion.authority.keys import Keys
+from stanchion.bus.producer import Producer
 from stanchion.db import grants
 from stanchion.db.engine import Database, login_url
+from stanchion.runtime.hints import Hints
 from stanchion.runtime.http import HttpServer
 
 if TYPE_CHECKING:
     from kit.databases import Databases
+
+    from stanchion.embedded import Endpoints
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +117,53 @@ def web(url: str) -> Iterator[httpx2.Client]:
     """A visitor without a key."""
     with httpx2.Client(base_url=url, timeout=30.0) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def task_service(
+    database_url: str, service: Database, endpoints: Endpoints, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A task service over the same database: the dashboard's one door for changes; its address."""
+    settings = TaskServiceSettings(
+        database_url=login_url(database_url, grants.TASK_SERVICE),
+        kafka_bootstrap=endpoints.kafka_bootstrap,
+        redis_url=endpoints.redis_url,
+        profile="dev",
+        http_port=0,
+        key_cache_seconds=0,
+        objects_url=(tmp_path_factory.mktemp("store") / "objects").as_uri(),
+    )
+    hints, connections = Hints(endpoints.redis_url), Connections(settings)
+    producer = Producer(settings.kafka)
+    feed = event_feed(settings, hints, connections)
+    deps = deps_of(settings, connections.make("http", settings.db_pool), hints, producer, feed)
+    server = HttpServer(create_app(settings, deps, {}), port=0, service="task-service")
+    server.start()
+    yield server.url
+    assert server.stop(10)
+    connections.stop()
+    producer.stop()
+    hints.stop()
+
+
+@pytest.fixture(scope="module")
+def site(serve: Callable[..., str], tenants: dict[str, UUID], task_service: str) -> str:
+    """A server in the dev profile through which things can be done."""
+    return serve(task_service_url=task_service)
+
+
+@pytest.fixture(scope="module")
+def sign_in(site: str) -> Iterator[Callable[..., httpx2.Client]]:
+    """`sign_in("ann", "approver")`: a browser of somebody who has signed in on the page for it."""
+    opened: dict[str, httpx2.Client] = {}
+
+    def begin(name: str, role: str = "approver") -> httpx2.Client:
+        if name not in opened:
+            opened[name] = httpx2.Client(base_url=site, timeout=30.0)
+            answer = opened[name].post("/sign-in", data={"name": name, "role": role})
+            assert answer.status_code == 303, answer.text[:500]
+        return opened[name]
+
+    yield begin
+    for client in opened.values():
+        client.close()

@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from ..view import Page
-from . import fan, step, task, tasks
+from . import approval, approvals, fan, operation, operations, step, task, tasks
 
-PAGES: Final[tuple[Page, ...]] = (*tasks.PAGES, *task.PAGES, *step.PAGES, *fan.PAGES)
+PAGES: Final[tuple[Page, ...]] = (
+    *tasks.PAGES,
+    *task.PAGES,
+    *step.PAGES,
+    *fan.PAGES,
+    *approvals.PAGES,
+    *approval.PAGES,
+    *operations.PAGES,
+    *operation.PAGES,
+)

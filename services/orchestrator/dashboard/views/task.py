@@ -15,7 +15,7 @@ from stanchion.contracts import ids
 from stanchion.state import StepState
 
 from ..view import Asked, Page, Shown, Twin
-from . import task_graph, task_reads, timeline
+from . import approvals, operations, task_graph, task_reads, timeline
 
 STEPS_SHOWN: Final = 50
 STEP_STATES: Final = tuple(state.value for state in StepState)
@@ -110,6 +110,24 @@ TABS: Final = (
         ("before",),
         "stanchion task watch {id}",
         "GET /v1/tasks/{id}/events",
+    ),
+    Tab(
+        "operations",
+        "Operations",
+        ("operations",),
+        operations.part,
+        ("before",),
+        "stanchion op list --task {id}",
+        "GET /v1/operations?task={id}",
+    ),
+    Tab(
+        "approvals",
+        "Approvals",
+        ("approvals",),
+        approvals.part,
+        ("before",),
+        "stanchion approval list --task {id}",
+        "GET /v1/approvals?task={id}",
     ),
 )
 
