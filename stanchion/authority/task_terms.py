@@ -140,10 +140,8 @@ def _by_state(terms: Sequence[Term]) -> _Choice:
 
 
 def _by_flag(terms: Sequence[Term]) -> _Choice:
-    term = _only(terms, "is")
-    if term is None or term.values != ("open",):
-        return None
-    return term, (_T.ended_at.is_(None),)
+    term = next((term for term in terms if term.name == "is" and term.values == ("open",) and not term.negated), None)
+    return None if term is None else (term, (_T.ended_at.is_(None),))
 
 
 def _by_tag(terms: Sequence[Term]) -> _Choice:
