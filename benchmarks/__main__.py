@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import effects, floor
+from . import effects, floor, lists
 from .ours import Ours
 
 RESULTS = Path(".stanchion/bench")
@@ -57,6 +57,8 @@ def main() -> int:
             )
         measure("decision", lambda: effects.decision(ours, 50 if big else 15))
         measure("artifacts", lambda: effects.artifacts(ours, 256 if big else 64, 5 if big else 3))
+        measure("task_lists", lambda: lists.tasks(url, 2_000_000 if big else 100_000))
+        measure("fan_out_page", lambda: lists.fan_out(url, 100_000 if big else 10_000))
         measure("idle", lambda: ours.idle(20.0 if big else 5.0))
     if not args.only or "take_over" in args.only:
         with Ours(RESULTS / "stack", kafka=args.kafka, lease_seconds=2.0) as ours:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -82,30 +83,23 @@ class Tasks:
         Raises NotFound, and Conflict E-TASK-07 for a task that goes on, E-TASK-09 for one that is completed,
         E-BUD-02 for one that has spent more than it may, by the `budget` that is given or the one before.
         """
-        with self.database.tenant(tenant_id) as connection:
-            task = _task_to_retry(connection, task_id)
-            old = [OldStep(**row) for row in rows_of(connection, _outside_fans(task["run_id"]))]
-        graph = self.workflows.get(task["workflow"], task["workflow_version"])
-        run_id = new_id()
-        place = planner.Place(tenant_id, run_id, priority=task["priority"])
-        blob = task["input_blob"].hex() if task["input_blob"] is not None else None
-        plan, adoption = plan_retry(graph, place, task["input"], blob, old)
+        plan = retry_plan(self.database, self.workflows, tenant_id, task_id)
         self.database.call(
             "retry",
             "SELECT stanchion.retry_task(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
             (
                 tenant_id,
                 task_id,
-                run_id,
+                plan.run_id,
                 plan.open,
                 _json(plan.steps),
                 _json(plan.barriers),
-                _json({"nodes": adoption.kept, "reason": reason}),
+                _json({"nodes": plan.kept, "reason": reason}),
                 actor,
                 None if not budget else _json(budget),
             ),
         )
-        return run_id, adoption.kept
+        return plan.run_id, plan.kept
 
     def reopen(
         self, tenant_id: UUID, steps: Sequence[UUID], *, step_input: Any | None, reason: str, actor: str
@@ -167,6 +161,29 @@ class Tasks:
         )
         if not rows or not rows[0][0]:
             raise NotFound("E-FIND-01", "there is no such worker, or it has ended")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """What a new run of a task begins with, and the nodes whose results it takes over."""
+
+    run_id: UUID
+    open: int
+    steps: list[dict[str, Any]]
+    barriers: list[dict[str, Any]]
+    kept: list[str]
+
+
+def retry_plan(database: Database, workflows: Workflows, tenant_id: UUID, task_id: UUID) -> RetryPlan:
+    """Work out the retry of a task as it stands; raises as `Tasks.retry`."""
+    with database.tenant(tenant_id) as connection:
+        task = _task_to_retry(connection, task_id)
+        old = [OldStep(**row) for row in rows_of(connection, _outside_fans(task["run_id"]))]
+    graph = workflows.get(task["workflow"], task["workflow_version"])
+    place = planner.Place(tenant_id, new_id(), priority=task["priority"])
+    blob = task["input_blob"].hex() if task["input_blob"] is not None else None
+    plan, adoption = plan_retry(graph, place, task["input"], blob, old)
+    return RetryPlan(place.run_id, plan.open, plan.steps, plan.barriers, adoption.kept)
 
 
 def _json(value: Any) -> Jsonb:

@@ -33,6 +33,9 @@ PERSON: Final = "usr"
 SESSION: Final = "ses"
 WEBHOOK: Final = "whk"
 DELIVERY: Final = "dlv"
+JOB: Final = "job"
+VIEW: Final = "viw"
+ERROR: Final = "err"
 
 PREFIXES: Final = frozenset(
     {
@@ -54,6 +57,9 @@ PREFIXES: Final = frozenset(
         SESSION,
         WEBHOOK,
         DELIVERY,
+        JOB,
+        VIEW,
+        ERROR,
     }
 )
 

@@ -114,6 +114,18 @@ WEBHOOK_BACKOFF_SECONDS: Final = 3_600.0  # between two tries at most
 # --- pages ---
 PAGE_ROWS: Final = 100
 PAGE_ROWS_MAX: Final = 1_000
+FILTER_CHARACTERS: Final = 1_000  # of one filter
+FILTER_TERMS: Final = 20  # of one filter
+SEARCH_SECONDS: Final = 3.0  # after which a search that must look at rows one by one stops, and says how far it came
+SEARCH_DAYS: Final = 7.0  # how far back such a search looks unless it is told
+COUNTED_ROWS: Final = 10_000  # up to which lists are counted exactly
+VIEWS: Final = 200  # saved views of one tenant
+
+# --- jobs in bulk ---
+JOBS_OPEN: Final = 20  # of one tenant at once
+JOB_RATE: Final = 20  # targets a second, unless another rate is asked for
+JOB_RATE_MAX: Final = 200
+JOB_FAILED_SHARE: Final = 0.2  # of those that were retried or reopened; when more have failed again, the job stops
 
 # --- times ---
 DURATION_SECONDS_MAX: Final = 3650 * 86_400  # ten years: any duration in a decorator, in Retry(after=) or in a join

@@ -61,6 +61,7 @@ TRANSACTIONS: dict[str, str] = {
     "op_probe": "what the outside system said is recorded",
     "op_doubt": "a step ends in doubt, or its probe ends",
     "spend": "what an attempt used is booked",
+    "act_for_job": "a job in bulk acts on a target, and notes it",
     "op_tell": "a person says what became of an operation",
 }
 """Every transaction that changes facts, by its name in failpoints."""

@@ -117,7 +117,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "revoke_approval": (TASK_SERVICE,),
     "approvals_for": (TASK_SERVICE, DASHBOARD),
     "edit_approval": (TASK_SERVICE,),
-    "has_lapsed": (TASK_SERVICE, DASHBOARD),
+    "has_lapsed": (TASK_SERVICE, DASHBOARD, MAINTENANCE),
     "begin_upload": (TASK_SERVICE,),
     "flip_upload": (TASK_SERVICE,),
     "pin_artifact": (TASK_SERVICE,),
@@ -156,6 +156,17 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "finish_maintenance": (MAINTENANCE,),
     "forget_maintenance": (MAINTENANCE,),
     "request_maintenance": (TASK_SERVICE,),
+    # jobs in bulk: asked for by people, done by the maintenance worker in their name
+    "create_job": (TASK_SERVICE,),
+    "stop_job": (TASK_SERVICE,),
+    "act_for_job": (MAINTENANCE,),
+    "watch_job": (MAINTENANCE,),
+    "next_failures": (MAINTENANCE,),
+    "note_failures": (MAINTENANCE,),
+    "remove_error_groups": (MAINTENANCE,),
+    "mark_error": (TASK_SERVICE,),
+    "save_view": (TASK_SERVICE,),
+    "remove_view": (TASK_SERVICE,),
     "next_redrives": (MAINTENANCE,),
     "note_redriven": (MAINTENANCE,),
     "miscounted_barriers": (MAINTENANCE,),
@@ -213,9 +224,17 @@ READABLE: dict[str, tuple[str, ...]] = dict.fromkeys(
         "maintenance_job",
         "outbox_partition",
         "relay",
+        "saved_view",
+        "job_target",
+        "error_group",
+        "error_member",
     ),
-)
-"""Tables that a login may SELECT from, under row-level security. The worker and the relay read through functions only."""
+) | {
+    # what a filter and the plan of a retry look at: a job in bulk finds its targets as its owner's page did
+    MAINTENANCE: ("task", "run", "step", "attempt", "operation", "worker"),
+}
+"""Tables that a login may SELECT from, under row-level security. The worker and the relay read through
+functions only."""
 
 OWNER_FUNCTIONS = (
     "event_xid",

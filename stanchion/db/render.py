@@ -234,6 +234,7 @@ def render() -> str:
         *tables,
         "CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;",
         f"INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, {limits.OUTBOX_PARTITIONS - 1}) p;",
+        "INSERT INTO stanchion.error_cursor DEFAULT VALUES;",
         "INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FROM pg_control_system() c;",
         *indexes,
         *_rules(),

@@ -326,6 +326,53 @@ CREATE TABLE stanchion.dead_letter (
 	CONSTRAINT dead_letter_topic_partition_offset_at_key UNIQUE (topic, partition, "offset", at)
 );
 
+CREATE TABLE stanchion.error_cursor (
+	here BOOLEAN DEFAULT 'true' NOT NULL,
+	xid xid8 DEFAULT '0' NOT NULL,
+	event_id BIGINT DEFAULT '0' NOT NULL,
+	CONSTRAINT error_cursor_pkey PRIMARY KEY (here),
+	CONSTRAINT failures_are_counted_in_one_order CHECK (here)
+);
+
+CREATE TABLE stanchion.error_group (
+	group_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	workflow TEXT NOT NULL,
+	node TEXT NOT NULL,
+	code TEXT NOT NULL,
+	type TEXT,
+	place TEXT,
+	message TEXT NOT NULL,
+	versions INTEGER[] NOT NULL,
+	count BIGINT NOT NULL,
+	failed BIGINT NOT NULL,
+	first_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	last_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	example JSONB NOT NULL,
+	example_step_id UUID NOT NULL,
+	known BOOLEAN DEFAULT 'false' NOT NULL,
+	note TEXT,
+	link TEXT,
+	assigned_to TEXT,
+	marked_by TEXT,
+	marked_at TIMESTAMP WITH TIME ZONE,
+	CONSTRAINT error_group_pkey PRIMARY KEY (group_id, tenant_id)
+)
+ WITH (fillfactor = 70);
+
+CREATE TABLE stanchion.error_member (
+	run_id UUID NOT NULL,
+	step_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	group_id UUID NOT NULL,
+	fan_id UUID,
+	worker_id UUID,
+	failures INTEGER NOT NULL,
+	first_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	last_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT error_member_pkey PRIMARY KEY (run_id, step_id, tenant_id)
+);
+
 CREATE TABLE stanchion.event (
 	tenant_id UUID NOT NULL,
 	event_id BIGINT GENERATED ALWAYS AS IDENTITY,
@@ -350,6 +397,19 @@ CREATE TABLE stanchion.inbox (
 	answer JSONB,
 	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT inbox_pkey PRIMARY KEY (message_id, consumer, tenant_id)
+);
+
+CREATE TABLE stanchion.job_target (
+	job_id UUID NOT NULL,
+	target_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	made_id UUID,
+	outcome TEXT NOT NULL,
+	code TEXT,
+	what TEXT,
+	at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT job_target_pkey PRIMARY KEY (job_id, target_id, tenant_id),
+	CONSTRAINT outcomes_of_targets CHECK (outcome IN ('done', 'skipped', 'failed'))
 );
 
 CREATE TABLE stanchion.maintenance_job (
@@ -582,6 +642,20 @@ CREATE TABLE stanchion.run (
 	CONSTRAINT a_succeeded_run_has_nothing_open CHECK (state <> 'succeeded' OR open = 0)
 )
  WITH (fillfactor = 40);
+
+CREATE TABLE stanchion.saved_view (
+	view_id UUID NOT NULL,
+	tenant_id UUID NOT NULL,
+	owner TEXT NOT NULL,
+	name TEXT NOT NULL,
+	query TEXT NOT NULL,
+	"order" TEXT DEFAULT 'newest' NOT NULL,
+	shared BOOLEAN DEFAULT 'false' NOT NULL,
+	created_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	updated_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
+	CONSTRAINT saved_view_pkey PRIMARY KEY (view_id, tenant_id),
+	CONSTRAINT saved_view_tenant_id_owner_name_key UNIQUE (tenant_id, owner, name)
+);
 
 CREATE TABLE stanchion.session (
 	session_id UUID NOT NULL,
@@ -844,6 +918,8 @@ CREATE TABLE stanchion.event_default PARTITION OF stanchion.event DEFAULT;
 
 INSERT INTO stanchion.outbox_partition (part, lease_until) SELECT p, '-infinity' FROM generate_series(0, 7) p;
 
+INSERT INTO stanchion.error_cursor DEFAULT VALUES;
+
 INSERT INTO stanchion.cluster (system_identifier) SELECT c.system_identifier FROM pg_control_system() c;
 
 CREATE INDEX approval_newest ON stanchion.approval (tenant_id, approval_id);
@@ -890,9 +966,19 @@ CREATE INDEX barrier_of_step ON stanchion.barrier (step_id) WHERE step_id IS NOT
 
 CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND state <> 'waiting' AND (NOT closed OR sweep_at IS NOT NULL);
 
+CREATE INDEX error_group_age ON stanchion.error_group (last_at);
+
+CREATE INDEX error_group_lately ON stanchion.error_group (tenant_id, last_at DESC, group_id DESC);
+
+CREATE INDEX error_member_of_group ON stanchion.error_member (tenant_id, group_id, step_id DESC);
+
+CREATE INDEX event_failed ON stanchion.event (xid, event_id) WHERE kind IN ('StepFailed', 'StepRetryScheduled');
+
 CREATE INDEX event_lately ON stanchion.event USING brin (at) WITH (pages_per_range = 32);
 
 CREATE INDEX inbox_age ON stanchion.inbox (at);
+
+CREATE INDEX job_target_lately ON stanchion.job_target (job_id, at) WHERE outcome = 'done';
 
 CREATE INDEX maintenance_ended ON stanchion.maintenance_job (finished_at) WHERE finished_at IS NOT NULL;
 
@@ -1181,6 +1267,68 @@ BEGIN
   )
   SELECT count(*) INTO v_n FROM d;
   RETURN v_n;
+END $$;
+
+-- purpose: a job acts on one target, in the name of who asked for it, and notes in the same transaction what came of it: a target that has a note is not acted on again. Returns the job's counts; NULL when another worker has the job; `stopped` in them when somebody stopped it
+-- transition: those of cancel_task, pause_task, retry_task or reopen_steps
+-- fenced by: the job's fence, and the target's note: each once
+-- locks: the job, the note, then what the act locks; the audit chain last
+CREATE FUNCTION act_for_job(p_tenant uuid, p_job uuid, p_fence bigint, p_target uuid, p_plan jsonb, p_fault jsonb) RETURNS jsonb LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  j maintenance_job;
+  v_by text;
+  v_reason text;
+  v_before text;
+  v_made uuid;
+  v_outcome text := 'done';
+  v_code text;
+  v_what text;
+  v_result jsonb;
+BEGIN
+  SELECT * INTO j FROM maintenance_job x WHERE x.kind = 'bulk' AND x.key = p_job::text AND x.tenant_id = p_tenant AND x.fence = p_fence AND x.state = 'running' FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  v_result := coalesce(j.result, '{}');
+  IF j.request ? 'stopped' THEN RETURN v_result || jsonb_build_object('stopped', j.request->'stopped'); END IF;
+  INSERT INTO job_target (job_id, target_id, tenant_id, outcome) VALUES (p_job, p_target, p_tenant, 'done') ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN RETURN v_result; END IF;
+  v_by := j.request->>'by';
+  v_reason := coalesce(j.request->>'reason', '');
+  IF p_fault IS NOT NULL THEN
+    v_outcome := p_fault->>'outcome';
+    v_code := p_fault->>'code';
+    v_what := p_fault->>'what';
+  ELSE
+    BEGIN
+      CASE j.request->>'action'
+        WHEN 'task.cancel' THEN
+          SELECT t.state INTO v_before FROM task t WHERE t.task_id = p_target AND t.tenant_id = p_tenant;
+          IF v_before IN ('cancelling', 'cancelled') OR cancel_task(p_tenant, p_target, v_reason, v_by) NOT IN ('cancelling', 'cancelled') THEN
+            RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-05 the task has ended, or is about to';
+          END IF;
+        WHEN 'task.pause', 'task.resume' THEN
+          IF NOT pause_task(p_tenant, p_target, j.request->>'action' = 'task.pause', v_by) THEN
+            RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-JOB-05 it was so already';
+          END IF;
+        WHEN 'task.retry' THEN
+          v_made := retry_task(p_tenant, p_target, (p_plan->>'run')::uuid, (p_plan->>'open')::int, p_plan->'steps', p_plan->'barriers', p_plan->'kept', v_by);
+        WHEN 'task.reopen' THEN
+          IF NOT EXISTS (SELECT FROM reopen_steps(p_tenant, ARRAY[p_target], NULL, v_reason, v_by)) THEN
+            RAISE EXCEPTION USING ERRCODE = 'ST011', MESSAGE = 'E-TASK-06 it has not failed, or nothing waits for it any more';
+          END IF;
+      END CASE;
+    EXCEPTION WHEN SQLSTATE 'ST010' OR SQLSTATE 'ST011' THEN
+      v_outcome := 'skipped';
+      v_code := substring(SQLERRM FROM '^E-[A-Z]+-[0-9]+');
+      v_what := substring(SQLERRM FROM '^E-[A-Z]+-[0-9]+ (.*)');
+    END;
+  END IF;
+  UPDATE job_target x SET outcome = v_outcome, code = v_code, what = left(v_what, 1000), made_id = v_made, at = clock() WHERE x.job_id = p_job AND x.target_id = p_target AND x.tenant_id = p_tenant;
+  v_result := v_result || jsonb_build_object(v_outcome, coalesce((v_result->>v_outcome)::bigint, 0) + 1);
+  IF v_outcome <> 'done' THEN
+    v_result := v_result || jsonb_build_object('reasons', coalesce(v_result->'reasons', '{}') || jsonb_build_object(coalesce(v_code, 'E-BUG-01'), coalesce((v_result->'reasons'->>coalesce(v_code, 'E-BUG-01'))::bigint, 0) + 1));
+  END IF;
+  UPDATE maintenance_job x SET result = v_result WHERE x.kind = 'bulk' AND x.key = p_job::text AND x.tenant_id = p_tenant;
+  RETURN v_result;
 END $$;
 
 -- purpose: keep what was learned about an operation, whoever learned it and whether or not it settles anything
@@ -2149,6 +2297,20 @@ BEGIN
     END IF;
   END LOOP;
   RETURN CASE WHEN c.barrier_id IS NULL THEN v_counts ELSE v_counts || c END;
+END $$;
+
+-- purpose: somebody asks for an act on all tasks that fit a filter; the same id again is the same job. False above the number that a tenant may have open
+-- transition: maintenance job: born due
+-- fenced by: the primary key, and the limit, counted under the tenant's lock
+-- locks: an advisory lock on the tenant's jobs, a new row; the audit chain last
+CREATE FUNCTION create_job(p_tenant uuid, p_job uuid, p_request jsonb, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('jobs:' || p_tenant::text, 0));
+  IF EXISTS (SELECT FROM maintenance_job j WHERE j.kind = 'bulk' AND j.key = p_job::text AND j.tenant_id = p_tenant) THEN RETURN true; END IF;
+  IF (SELECT count(*) FROM maintenance_job j WHERE j.kind = 'bulk' AND j.tenant_id = p_tenant AND j.finished_at IS NULL) >= 20 THEN RETURN false; END IF;
+  INSERT INTO maintenance_job (kind, key, tenant_id, request) VALUES ('bulk', p_job::text, p_tenant, p_request || jsonb_build_object('by', p_actor));
+  PERFORM note_act(p_tenant, p_actor, 'job.create', p_job::text, p_request);
+  RETURN true;
 END $$;
 
 -- purpose: an API key; only the hash of its secret is kept; null when the name is taken
@@ -3252,14 +3414,20 @@ BEGIN
   END LOOP;
 END $$;
 
--- purpose: rows of jobs that ended long ago
+-- purpose: rows of jobs that ended long ago; of a job in bulk what it came to goes first, a part at a time
 -- transition: none; they go
 -- fenced by: nothing
--- locks: the rows (skipping locked ones)
+-- locks: the rows (skipping locked ones), and those of their targets
 CREATE FUNCTION forget_maintenance(p_seconds bigint, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_n int;
+  v_targets int;
 BEGIN
+  DELETE FROM job_target t WHERE (t.job_id, t.target_id, t.tenant_id) IN (
+    SELECT y.job_id, y.target_id, y.tenant_id FROM maintenance_job x JOIN job_target y ON y.job_id = x.key::uuid AND y.tenant_id = x.tenant_id
+    WHERE x.finished_at < clock() - p_seconds * interval '1 s' AND x.kind = 'bulk' LIMIT p_limit);
+  GET DIAGNOSTICS v_targets = ROW_COUNT;
+  IF v_targets = p_limit THEN RETURN v_targets; END IF;
   DELETE FROM maintenance_job j WHERE (j.kind, j.key, j.tenant_id) IN (
     SELECT x.kind, x.key, x.tenant_id FROM maintenance_job x WHERE x.finished_at < clock() - p_seconds * interval '1 s' ORDER BY x.finished_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
   GET DIAGNOSTICS v_n = ROW_COUNT;
@@ -3950,6 +4118,19 @@ BEGIN
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
 END $$;
 
+-- purpose: somebody says of a group of errors that it is known, who looks after it, and where more stands; NULL leaves a field as it is, an empty text clears it. False: there is none
+-- transition: none
+-- fenced by: nothing
+-- locks: the group; the audit chain last
+CREATE FUNCTION mark_error(p_tenant uuid, p_group uuid, p_known boolean, p_note text, p_link text, p_assigned_to text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  UPDATE error_group g SET known = coalesce(p_known, g.known), note = nullif(coalesce(p_note, g.note), ''), link = nullif(coalesce(p_link, g.link), ''), assigned_to = nullif(coalesce(p_assigned_to, g.assigned_to), ''), marked_by = p_actor, marked_at = clock()
+  WHERE g.group_id = p_group AND g.tenant_id = p_tenant;
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM note_act(p_tenant, p_actor, 'error.mark', p_group::text, jsonb_build_object('known', p_known, 'note', p_note, 'link', p_link, 'assigned_to', p_assigned_to));
+  RETURN true;
+END $$;
+
 -- purpose: what settled after its join had opened is kept, and marked late for that join: its Results never change
 -- transition: none
 -- fenced by: the caller settled these steps, and holds the barrier
@@ -4032,6 +4213,22 @@ $$;
 -- locks: none
 CREATE FUNCTION needed(p_share double precision, p_of int) RETURNS int LANGUAGE sql IMMUTABLE SET search_path = stanchion, pg_temp AS $$ SELECT ceil(round((p_share * p_of)::numeric, 9))::int $$;
 
+-- purpose: the next failures behind the cursor, below the oldest running transaction, so that none is skipped; with them where the cursor stands
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION next_failures(p_limit int) RETURNS TABLE (from_xid numeric, from_id bigint, xid numeric, event_id bigint, tenant_id uuid, run_id uuid, step_id uuid, fan_id uuid, workflow text, version int, node text, worker_id uuid, final boolean, at timestamptz, error jsonb)
+LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT c.xid::text::numeric, c.event_id, e.xid::text::numeric, e.event_id, e.tenant_id, e.run_id, e.step_id, s.fan_id, s.workflow, s.workflow_version, s.node, a.worker_id, e.kind = 'StepFailed', e.at,
+    CASE WHEN jsonb_typeof(e.body->'error') = 'object' THEN e.body->'error' ELSE e.body - 'step' END
+  FROM error_cursor c CROSS JOIN LATERAL (
+    SELECT v.* FROM event v WHERE v.kind IN ('StepFailed', 'StepRetryScheduled') AND (v.xid, v.event_id) > (c.xid, c.event_id) AND v.xid < event_xid(pg_snapshot_xmin(pg_current_snapshot()))
+    ORDER BY v.xid, v.event_id LIMIT p_limit) e
+  LEFT JOIN step s ON s.step_id = e.step_id AND s.tenant_id = e.tenant_id
+  LEFT JOIN attempt a ON a.step_id = e.step_id AND a.fence = e.fence AND a.tenant_id = e.tenant_id
+  ORDER BY e.xid, e.event_id
+$$;
+
 -- purpose: the next parked messages that a bulk redrive is about, oldest first, with their bytes: those that were parked before it was asked for, so that one which comes back is not sent for ever
 -- transition: none
 -- fenced by: nothing
@@ -4110,6 +4307,29 @@ CREATE FUNCTION note_durations(p_workflows text[], p_versions int[], p_nodes tex
   SELECT x.w, x.v, x.n, x.m, x.s FROM unnest(p_workflows, p_versions, p_nodes, p_means_ms, p_samples) x(w, v, n, m, s) ORDER BY 1, 2, 3
   ON CONFLICT (workflow, version, node) DO UPDATE SET mean_ms = (n.mean_ms * 3 + excluded.mean_ms) / 4, samples = n.samples + excluded.samples, updated_at = clock()
 $$;
+
+-- purpose: put failures into their groups and move the cursor behind them; false: somebody else was faster, nothing is counted
+-- transition: none
+-- fenced by: the cursor as it was read: each failure is counted once
+-- locks: the cursor, then groups by id, then members by id
+CREATE FUNCTION note_failures(p_from_xid numeric, p_from_id bigint, p_to_xid numeric, p_to_id bigint, p_rows jsonb) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+BEGIN
+  UPDATE error_cursor c SET xid = p_to_xid::text::xid8, event_id = p_to_id WHERE c.xid = p_from_xid::text::xid8 AND c.event_id = p_from_id;
+  IF NOT FOUND THEN RETURN false; END IF;
+  INSERT INTO error_group AS g (group_id, tenant_id, workflow, node, code, type, place, message, versions, count, failed, first_at, last_at, example, example_step_id)
+  SELECT x.group_id, x.tenant_id, min(x.workflow), min(x.node), min(x.code), min(x.type), min(x.place), min(x.message), array_agg(DISTINCT x.version ORDER BY x.version), count(*), count(*) FILTER (WHERE x.final), min(x.at), max(x.at),
+    (array_agg(x.error ORDER BY x.at DESC))[1], (array_agg(x.step_id ORDER BY x.at DESC))[1]
+  FROM jsonb_to_recordset(p_rows) x(group_id uuid, tenant_id uuid, workflow text, node text, code text, type text, place text, message text, version int, final boolean, at timestamptz, error jsonb, step_id uuid)
+  GROUP BY x.group_id, x.tenant_id ORDER BY x.group_id, x.tenant_id
+  ON CONFLICT (group_id, tenant_id) DO UPDATE SET count = g.count + EXCLUDED.count, failed = g.failed + EXCLUDED.failed, first_at = least(g.first_at, EXCLUDED.first_at), last_at = greatest(g.last_at, EXCLUDED.last_at),
+    example = EXCLUDED.example, example_step_id = EXCLUDED.example_step_id, versions = ARRAY(SELECT DISTINCT v FROM unnest(g.versions || EXCLUDED.versions) v ORDER BY v);
+  INSERT INTO error_member AS m (run_id, step_id, tenant_id, group_id, fan_id, worker_id, failures, first_at, last_at)
+  SELECT x.run_id, x.step_id, x.tenant_id, (array_agg(x.group_id ORDER BY x.at DESC, x.number DESC))[1], min(x.fan_id::text)::uuid, (array_agg(x.worker_id ORDER BY x.at DESC, x.number DESC))[1], count(*), min(x.at), max(x.at)
+  FROM jsonb_to_recordset(p_rows) x(run_id uuid, step_id uuid, tenant_id uuid, group_id uuid, fan_id uuid, worker_id uuid, at timestamptz, number int)
+  GROUP BY x.run_id, x.step_id, x.tenant_id ORDER BY x.run_id, x.step_id
+  ON CONFLICT (run_id, step_id, tenant_id) DO UPDATE SET group_id = EXCLUDED.group_id, worker_id = EXCLUDED.worker_id, failures = m.failures + EXCLUDED.failures, last_at = EXCLUDED.last_at;
+  RETURN true;
+END $$;
 
 -- purpose: the event of what happened to an operation
 -- transition: none
@@ -5162,6 +5382,20 @@ BEGIN
   SELECT (count(*) FILTER (WHERE g.old))::int, (count(*) FILTER (WHERE NOT g.old))::int FROM gone g;
 END $$;
 
+-- purpose: forget groups of errors that have not been seen for so long; their members went with the history of their tasks
+-- transition: none; they go
+-- fenced by: nothing
+-- locks: the rows (skipping locked ones)
+CREATE FUNCTION remove_error_groups(p_older interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int;
+BEGIN
+  DELETE FROM error_group g WHERE (g.group_id, g.tenant_id) IN (
+    SELECT x.group_id, x.tenant_id FROM error_group x WHERE x.last_at < clock() - p_older ORDER BY x.last_at LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
+
 -- purpose: remove tasks that ended so long ago, with their runs, steps, attempts and joins; their payloads went before, their events go with their month
 -- transition: none
 -- fenced by: the task's state, looked at under its lock, its payload being gone, and no version of it being left
@@ -5192,6 +5426,7 @@ BEGIN
   WITH a AS (DELETE FROM approval x WHERE x.task_id = ANY (v_tasks) RETURNING x.approval_id) SELECT array_agg(a.approval_id) INTO v_approvals FROM a;
   DELETE FROM approval_vote x WHERE x.approval_id = ANY (v_approvals);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
+  DELETE FROM error_member x WHERE x.run_id = ANY (v_runs);
   DELETE FROM budget x WHERE x.task_id = ANY (v_tasks);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
   DELETE FROM spending x WHERE x.task_id = ANY (v_tasks);
@@ -5240,6 +5475,20 @@ BEGIN
   -- artifacts follow in parts, a task may have any number of them; what is pinned stays, and goes once it is pinned no longer
   UPDATE artifact_version v SET outlives = true WHERE v.task_id = ANY (v_tasks) AND v.state = 'available';
   RETURN cardinality(v_tasks);
+END $$;
+
+-- purpose: remove a saved view: one's own, or with p_any a shared one of somebody else; false when there is none
+-- transition: none
+-- fenced by: its owner
+-- locks: the view; the audit chain last
+CREATE FUNCTION remove_view(p_tenant uuid, p_view uuid, p_actor text, p_any boolean) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_name text;
+BEGIN
+  DELETE FROM saved_view v WHERE v.view_id = p_view AND v.tenant_id = p_tenant AND (v.owner = p_actor OR (p_any AND v.shared)) RETURNING v.name INTO v_name;
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM note_act(p_tenant, p_actor, 'view.remove', p_view::text, jsonb_build_object('name', v_name));
+  RETURN true;
 END $$;
 
 -- purpose: remove a webhook with its deliveries; the audit log keeps that it was there; false when there is none
@@ -5535,6 +5784,25 @@ CREATE FUNCTION same_values(p_tenant uuid, p_steps uuid[], p_before uuid[]) RETU
   FROM unnest(p_steps, p_before) WITH ORDINALITY u(now, before, n)
 $$;
 
+-- purpose: keep a view of the task list under a name; a name of its owner that is there is changed. NULL above the limit of a tenant
+-- transition: none
+-- fenced by: the limit, counted under the tenant's lock
+-- locks: an advisory lock on the tenant's views, the view; the audit chain last
+CREATE FUNCTION save_view(p_tenant uuid, p_view uuid, p_owner text, p_name text, p_query text, p_order text, p_shared boolean) RETURNS uuid LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_id uuid;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('views:' || p_tenant::text, 0));
+  UPDATE saved_view v SET query = p_query, "order" = p_order, shared = p_shared, updated_at = clock() WHERE v.tenant_id = p_tenant AND v.owner = p_owner AND v.name = p_name RETURNING v.view_id INTO v_id;
+  IF v_id IS NULL THEN
+    IF (SELECT count(*) FROM saved_view v WHERE v.tenant_id = p_tenant) >= 200 THEN RETURN NULL; END IF;
+    INSERT INTO saved_view (view_id, tenant_id, owner, name, query, "order", shared) VALUES (p_view, p_tenant, p_owner, p_name, p_query, p_order, p_shared);
+    v_id := p_view;
+  END IF;
+  PERFORM note_act(p_tenant, p_owner, 'view.save', v_id::text, jsonb_build_object('name', p_name, 'query', p_query, 'shared', p_shared));
+  RETURN v_id;
+END $$;
+
 -- purpose: of steps that their holder hands in unfinished, those that have sent something of unknown fate wait for a probe instead
 -- transition: step leased|running|reconciling -> unknown; attempt -> failed (it does not count), or released
 -- fenced by: each step's own fence
@@ -5766,6 +6034,23 @@ CREATE FUNCTION steps_in_offer(p_workflow text, p_version int, p_node text, p_of
     (SELECT CASE WHEN n.mean_ms < 20 THEN 20 WHEN n.mean_ms < 100 THEN 4 ELSE 1 END FROM node_stat n WHERE n.workflow = p_workflow AND n.version = p_version AND n.node = p_node),
     CASE WHEN p_of >= 500 THEN 8 ELSE 1 END) END))::int
 $$;
+
+-- purpose: somebody stops a job: nothing is acted on any more from the commit on; what was done stays. NULL: there is none; its state, if it has ended already
+-- transition: none (its worker ends it)
+-- fenced by: the job's row, which every act locks
+-- locks: the job; the audit chain last
+CREATE FUNCTION stop_job(p_tenant uuid, p_job uuid, p_reason text, p_actor text) RETURNS text LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  j maintenance_job;
+BEGIN
+  SELECT * INTO j FROM maintenance_job x WHERE x.kind = 'bulk' AND x.key = p_job::text AND x.tenant_id = p_tenant FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  IF j.finished_at IS NOT NULL OR j.request ? 'stopped' THEN RETURN j.state; END IF;
+  UPDATE maintenance_job x SET request = x.request || jsonb_build_object('stopped', jsonb_build_object('by', p_actor, 'reason', p_reason, 'at', clock())),
+    due_at = CASE WHEN x.state = 'due' THEN least(x.due_at, clock()) ELSE x.due_at END WHERE x.kind = 'bulk' AND x.key = p_job::text AND x.tenant_id = p_tenant;
+  PERFORM note_act(p_tenant, p_actor, 'job.stop', p_job::text, jsonb_build_object('reason', p_reason));
+  RETURN j.state;
+END $$;
 
 -- purpose: accept a batch of tasks with their first plan; the same key and payload give the same task, the same message is applied once
 -- transition: births: task accepted, run created, steps, barriers
@@ -6165,6 +6450,17 @@ $$;
 CREATE FUNCTION votes_for(a approval) RETURNS bigint LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT count(DISTINCT v.person_id) FROM approval_vote v
   WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.vote = 'approve' AND v.payload_hash = a.payload_hash AND voter_fault(a, v.person_id) IS NULL
+$$;
+
+-- purpose: what became of the last targets that a job reopened or retried: how many came to an end since, and how many of these have failed again
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION watch_job(p_tenant uuid, p_job uuid, p_limit int) RETURNS TABLE (acted int, settled int, failed int) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT count(*)::int, count(*) FILTER (WHERE coalesce(s.state, r.state) IN ('succeeded', 'failed', 'cancelled', 'skipped'))::int, count(*) FILTER (WHERE coalesce(s.state, r.state) = 'failed')::int
+  FROM (SELECT * FROM job_target x WHERE x.job_id = p_job AND x.tenant_id = p_tenant AND x.outcome = 'done' ORDER BY x.at DESC LIMIT p_limit) t
+  LEFT JOIN run r ON r.run_id = t.made_id AND r.tenant_id = p_tenant
+  LEFT JOIN step s ON t.made_id IS NULL AND s.step_id = t.target_id AND s.tenant_id = p_tenant
 $$;
 
 -- purpose: begin the end of a run: what has not started is going to be cancelled by the sweep, what runs is told at its heartbeat
@@ -6728,6 +7024,27 @@ CREATE POLICY engine ON stanchion.dead_letter TO stanchion_engine, stanchion_own
 
 CREATE POLICY tenant_only ON stanchion.dead_letter FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.error_cursor ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.error_cursor FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.error_cursor TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY everyone ON stanchion.error_cursor FOR SELECT USING (true);
+
+ALTER TABLE stanchion.error_group ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.error_group FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.error_group TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.error_group FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.error_member ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.error_member FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.error_member TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.error_member FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.event ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.event FORCE ROW LEVEL SECURITY;
 
@@ -6741,6 +7058,13 @@ ALTER TABLE stanchion.inbox FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.inbox TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.inbox FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.job_target ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.job_target FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.job_target TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.job_target FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.maintenance_job ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.maintenance_job FORCE ROW LEVEL SECURITY;
@@ -6832,6 +7156,13 @@ ALTER TABLE stanchion.run FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.run TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.run FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.saved_view ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.saved_view FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.saved_view TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.saved_view FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.session ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.session FORCE ROW LEVEL SECURITY;
@@ -6959,9 +7290,17 @@ ALTER TABLE stanchion.cluster OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.dead_letter OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.error_cursor OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.error_group OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.error_member OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.event OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.inbox OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.job_target OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.maintenance_job OWNER TO stanchion_owner;
 
@@ -6988,6 +7327,8 @@ ALTER TABLE stanchion.relay OWNER TO stanchion_owner;
 ALTER TABLE stanchion.result OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.run OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.saved_view OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.session OWNER TO stanchion_owner;
 
@@ -7049,9 +7390,17 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.cluster TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.dead_letter TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.error_cursor TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.error_group TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.error_member TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.event TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.inbox TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.job_target TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.maintenance_job TO stanchion_engine;
 
@@ -7078,6 +7427,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.relay TO stanchion_engine;
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.result TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.run TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.saved_view TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.session TO stanchion_engine;
 
@@ -7127,11 +7478,13 @@ REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member TO stanchion_dashboard;
+
+GRANT SELECT ON stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.operation, stanchion.worker TO stanchion_maintenance;
 
 DO $$
 DECLARE
@@ -7162,6 +7515,10 @@ GRANT EXECUTE ON FUNCTION stanchion.clock, stanchion.refuse_change TO stanchion_
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.abandon_versions'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.abandon_versions TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.act_for_job'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.act_for_job TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.answers_of'::regproc::oid::regprocedure); END $$;
 
@@ -7248,6 +7605,10 @@ GRANT EXECUTE ON FUNCTION stanchion.complete TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.complete_with_plan'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.complete_with_plan TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.create_job'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.create_job TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.create_key'::regproc::oid::regprocedure); END $$;
 
@@ -7405,7 +7766,7 @@ GRANT EXECUTE ON FUNCTION stanchion.give_back_unheld TO stanchion_worker;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.has_lapsed'::regproc::oid::regprocedure); END $$;
 
-GRANT EXECUTE ON FUNCTION stanchion.has_lapsed TO stanchion_task_service, stanchion_dashboard;
+GRANT EXECUTE ON FUNCTION stanchion.has_lapsed TO stanchion_task_service, stanchion_dashboard, stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.input_of'::regproc::oid::regprocedure); END $$;
 
@@ -7455,9 +7816,17 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.make
 
 GRANT EXECUTE ON FUNCTION stanchion.make_partitions TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.mark_error'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.mark_error TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.miscounted_barriers'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.miscounted_barriers TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next_failures'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.next_failures TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.next_redrives'::regproc::oid::regprocedure); END $$;
 
@@ -7474,6 +7843,10 @@ GRANT EXECUTE ON FUNCTION stanchion.nodes_of TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_durations'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.note_durations TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_failures'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.note_failures TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_redriven'::regproc::oid::regprocedure); END $$;
 
@@ -7619,6 +7992,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remo
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_dead_letters TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_error_groups'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_error_groups TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_history'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_history TO stanchion_maintenance;
@@ -7630,6 +8007,10 @@ GRANT EXECUTE ON FUNCTION stanchion.remove_orphans TO stanchion_maintenance;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_payloads'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_payloads TO stanchion_maintenance;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_view'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_view TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_webhook'::regproc::oid::regprocedure); END $$;
 
@@ -7683,6 +8064,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.same
 
 GRANT EXECUTE ON FUNCTION stanchion.same_values TO stanchion_orchestrator;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.save_view'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.save_view TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.set_role'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.set_role TO stanchion_task_service;
@@ -7694,6 +8079,10 @@ GRANT EXECUTE ON FUNCTION stanchion.signing_key_of TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.spend'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.spend TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.stop_job'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.stop_job TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.submit'::regproc::oid::regprocedure); END $$;
 
@@ -7738,6 +8127,10 @@ GRANT EXECUTE ON FUNCTION stanchion.trim_inbox TO stanchion_maintenance;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.vote'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.vote TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.watch_job'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.watch_job TO stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.work_waiting'::regproc::oid::regprocedure); END $$;
 

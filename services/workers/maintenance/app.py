@@ -8,6 +8,8 @@ from functools import partial
 from threading import Event
 
 from stanchion.authority.bulk_redrive import BulkRedrive
+from stanchion.authority.job_acts import JobActs
+from stanchion.authority.jobs import KIND as BULK
 from stanchion.authority.maintenance import REDRIVE, Maintenance
 from stanchion.authority.objects import Objects
 from stanchion.authority.recounts import Recounts
@@ -16,12 +18,13 @@ from stanchion.authority.sweeping import Sweeping
 from stanchion.bus.producer import Producer
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
-from stanchion.runtime.hints import Hints
+from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
 from stanchion.runtime.http import HttpServer, health_app, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
 
 from . import jobs
+from .bulk import Bulk
 from .performer import Performer, Work
 from .planner import Planner
 from .queue_runner import QueueRunner
@@ -49,7 +52,7 @@ def assembled(settings: MaintenanceSettings) -> Service:
     hints = service.add(Hints(redis_url))
     link = service.add(RedisLink(redis_url, strict=settings.profile != "dev" and not settings.allow_eviction))
     producer = service.add(Producer(settings.kafka))
-    work = works(settings, maintenance, database, producer)
+    work = works(settings, maintenance, database, producer, hints)
     performer = service.add(Performer(maintenance, work, settings.job_lease_seconds))
     runner = QueueRunner(link, settings.queue, performer.perform, settings.instance)
     planner = Planner(maintenance, link, settings.queue, periods(settings), settings.plan_seconds)
@@ -77,7 +80,7 @@ def periods(settings: MaintenanceSettings) -> dict[str, int]:
 
 
 def works(
-    settings: MaintenanceSettings, maintenance: Maintenance, database: Database, producer: Producer
+    settings: MaintenanceSettings, maintenance: Maintenance, database: Database, producer: Producer, hints: Hints
 ) -> dict[str, Work]:
     """What is done for each kind of job."""
     retention = Retention(database)
@@ -95,4 +98,11 @@ def works(
         "orphans": partial(jobs.find_orphans, sweeping),
         "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds, retention, *workers),
         REDRIVE: jobs.Redriving(BulkRedrive(database), producer),
+        BULK: Bulk(JobActs(database), partial(_wake, hints)),
     }
+
+
+def _wake(hints: Hints) -> None:
+    """What a job in bulk did is to be published, and what it made ready is to be offered."""
+    hints.publish(RELAY)
+    hints.publish(ORCHESTRATOR)

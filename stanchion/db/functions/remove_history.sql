@@ -28,6 +28,7 @@ BEGIN
   WITH a AS (DELETE FROM approval x WHERE x.task_id = ANY (v_tasks) RETURNING x.approval_id) SELECT array_agg(a.approval_id) INTO v_approvals FROM a;
   DELETE FROM approval_vote x WHERE x.approval_id = ANY (v_approvals);
   DELETE FROM refused_write x WHERE x.run_id = ANY (v_runs);
+  DELETE FROM error_member x WHERE x.run_id = ANY (v_runs);
   DELETE FROM budget x WHERE x.task_id = ANY (v_tasks);
   DELETE FROM task x WHERE x.task_id = ANY (v_tasks);
   DELETE FROM spending x WHERE x.task_id = ANY (v_tasks);

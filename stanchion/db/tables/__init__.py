@@ -18,6 +18,7 @@ from .artifacts import artifact, artifact_version, object_removal
 from .budgets import budget, spending
 from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
+from .lists import error_cursor, error_group, error_member, job_target, saved_view
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
 from .people import person, session, sign_in, team_member
 from .processes import cluster, maintenance_job, set_aside, worker
@@ -42,8 +43,12 @@ __all__ = [
     "budget",
     "cluster",
     "dead_letter",
+    "error_cursor",
+    "error_group",
+    "error_member",
     "event",
     "inbox",
+    "job_target",
     "maintenance_job",
     "metadata",
     "node_stat",
@@ -58,6 +63,7 @@ __all__ = [
     "relay",
     "result",
     "run",
+    "saved_view",
     "session",
     "set_aside",
     "sign_in",
@@ -81,6 +87,6 @@ for _machine in MACHINES:
         _table.append_constraint(CheckConstraint(_expression, name=_name))
 
 GLOBAL_TABLES = frozenset(
-    {"cluster", "workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter"}
+    {"cluster", "workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter", "error_cursor"}
 )
 """Tables whose keys carry no tenant: what is deployed (definitions, workers) and what only the engine reads."""
