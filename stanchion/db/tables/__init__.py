@@ -18,6 +18,7 @@ from .artifacts import artifact, artifact_version, object_removal
 from .budgets import budget, spending
 from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
+from .measures import consumer_group, consumer_lag, lag_look, queue_pause, sample
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
 from .people import person, session, sign_in, team_member
 from .processes import cluster, maintenance_job, set_aside, worker
@@ -41,9 +42,12 @@ __all__ = [
     "blob",
     "budget",
     "cluster",
+    "consumer_group",
+    "consumer_lag",
     "dead_letter",
     "event",
     "inbox",
+    "lag_look",
     "maintenance_job",
     "metadata",
     "node_stat",
@@ -53,11 +57,13 @@ __all__ = [
     "outbox",
     "outbox_partition",
     "person",
+    "queue_pause",
     "ready",
     "refused_write",
     "relay",
     "result",
     "run",
+    "sample",
     "session",
     "set_aside",
     "sign_in",
@@ -81,6 +87,18 @@ for _machine in MACHINES:
         _table.append_constraint(CheckConstraint(_expression, name=_name))
 
 GLOBAL_TABLES = frozenset(
-    {"cluster", "workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter"}
+    {
+        "cluster",
+        "workflow",
+        "node_stat",
+        "outbox",
+        "outbox_partition",
+        "relay",
+        "worker",
+        "dead_letter",
+        "lag_look",
+        "consumer_group",
+        "consumer_lag",
+    }
 )
 """Tables whose keys carry no tenant: what is deployed (definitions, workers) and what only the engine reads."""
