@@ -177,3 +177,53 @@ MetricName = Literal[
     "stanchion_http_seconds",  # duration of a request, by route
     "stanchion_db_pool_waiting",  # threads that wait for a connection
 ]
+
+SampleCount = Literal[
+    # --- of a tenant, and of all tenants for the platform ---
+    "tasks_submitted",  # tasks that were accepted
+    "tasks_completed",  # tasks that have their result
+    "tasks_failed",  # tasks that ended without one
+    "tasks_cancelled",  # tasks that ended because somebody asked for it
+    "tasks_rejected",  # tasks that ended with somebody's no
+    "steps_made_ready",  # steps that became ready, also again; by queue
+    "steps_leased",  # attempts granted, by queue
+    "steps_succeeded",  # results accepted
+    "steps_failed",  # attempts that failed, and steps that failed without one
+    "steps_retried",  # those of them that are tried again
+    "leases_reaped",  # expired leases taken back: steps that lost their worker
+    "steps_refused",  # writes refused for an old fence
+    "operations_confirmed",  # operations known to be done
+    "operations_unknown",  # operations whose fate became unknown
+    # --- of the platform alone ---
+    "relay_messages",  # messages that left the outbox: published, or parked
+]
+
+SampleLevel = Literal[
+    # --- of a tenant, and of all tenants for the platform ---
+    "ready_steps",  # ready steps, by queue
+    "ready_age_seconds",  # age of the oldest ready step, by queue
+    "steps_running",  # attempts that hold a lease, by queue
+    "approvals_open",  # questions that wait for people
+    "approvals_age_seconds",  # age of the oldest of them
+    "operations_in_doubt",  # operations of unknown fate
+    "operations_age_seconds",  # for how long the oldest of them has been unknown
+    # --- of a tenant alone ---
+    "queue_wait_seconds_p50",  # from ready to granted, of attempts that ended: the median
+    "queue_wait_seconds_p95",  # the same: of twenty the slowest
+    "step_seconds_p50",  # from started to ended: the median
+    "step_seconds_p95",  # the same: of twenty the slowest
+    # --- of the platform alone ---
+    "outbox_rows",  # rows that are not published
+    "outbox_lag_seconds",  # age of the oldest row that is not published
+    "outbox_left_total",  # messages that left the outbox since the database server counts
+    "relays",  # relays that report
+    "relay_partitions",  # outbox partitions that some relay holds
+    "workers_live",  # workers that were heard of lately
+    "workers_silent",  # workers that were not, and never said that they end
+    "workers_gone",  # workers that ended and are still listed
+    "slots",  # attempts that may run in live workers
+    "slots_busy",  # attempts that run in live workers, as these report
+    "db_connections",  # connections to the database server
+    "db_connections_max",  # how many it lets in
+    "db_bytes",  # size of the database
+]

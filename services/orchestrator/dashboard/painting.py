@@ -39,7 +39,11 @@ class Painter:
             auto_reload=False,
         )
         made.filters |= {name: getattr(look, name) for name in FILTERS}
-        made.filters |= {"error_text": _error_text, "reason_text": _reason_text, "meaning": lambda code: WHY[code].meaning}
+        made.filters |= {
+            "error_text": _error_text,
+            "reason_text": _reason_text,
+            "meaning": lambda code: WHY[code].meaning,
+        }
         made.globals |= {"static": dict(static), "query": query_text, "actions": ACTIONS}
         made.globals["parts"] = made.get_template("parts.html").module
         self._environment = made

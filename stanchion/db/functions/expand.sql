@@ -44,7 +44,7 @@ BEGIN
     v_arrivals := v_arrivals || a.o_arrivals;
     v_done := a.o_done;
   ELSIF p_items IS NOT NULL THEN
-    v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
+    v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) OR EXISTS (SELECT FROM queue_pause q WHERE q.queue = p_template->>'queue' AND q.tenant_id = f.tenant_id) THEN 0
       ELSE limits.OFFER_WINDOW - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at <= v_now LIMIT limits.OFFER_WINDOW) x) END;
     PERFORM expand_children(f, p_first, p_items, p_template, v_room, steps_in_offer(f.workflow, f.workflow_version, p_template->>'node', p_total));
   END IF;

@@ -17,6 +17,8 @@ BEGIN
     WHERE s.step_id = ANY (p_steps) AND (s.state = 'ready' OR s.state = 'unknown' AND EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)) AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
       -- an offer is a message, and proves nothing: the worker gets only what it can run
       AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
+      -- a scalar subquery: one look into an index that is nearly always empty, whatever the statistics say
+      AND (SELECT q.since FROM queue_pause q WHERE q.queue = s.queue AND q.tenant_id = s.tenant_id) IS NULL
       AND (SELECT may_be_leased(s.state, s.kind, r.state, r.paused_at) FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
     ORDER BY s.step_id FOR NO KEY UPDATE OF s SKIP LOCKED) c;
   IF v_got IS NULL THEN RETURN; END IF;
@@ -35,15 +37,16 @@ BEGIN
   RETURN QUERY WITH u AS (
     UPDATE step s SET state = CASE s.state WHEN 'ready' THEN 'leased' ELSE 'reconciling' END, version = s.version + 1, fence = s.fence + 1, updated_at = v_now
     WHERE s.step_id = ANY (v_got)
-    RETURNING s.*, (array_position(v_got, s.step_id) <= p_starting OR s.losses > 0) AS begins
+    RETURNING s.*, old.updated_at AS was_ready_at, (array_position(v_got, s.step_id) <= p_starting OR s.losses > 0) AS begins
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor)
     SELECT u.tenant_id, u.run_id, u.step_id, CASE u.state WHEN 'leased' THEN 'StepLeased' ELSE 'StepProbed' END, u.version, u.fence, v_now, p_worker::text FROM u
   ), a AS (
     -- what begins at once is known to have begun: if its worker dies, that is a loss that counts. The rest was only handed out.
-    INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until)
+    INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until, ready_at)
     SELECT u.tenant_id, u.step_id, u.run_id, p_worker, u.fence, u.attempts + 1, 'granted', v_now, CASE WHEN u.begins THEN v_now END,
-           CASE WHEN u.begins AND u.state = 'leased' THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
+           CASE WHEN u.begins AND u.state = 'leased' THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms',
+           CASE WHEN u.state = 'leased' THEN u.was_ready_at END FROM u
   )
   SELECT CASE WHEN u.state <> 'leased' THEN 'probe' WHEN u.kind = 'undo' THEN 'undo' ELSE 'granted' END, u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
          u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, CASE u.state WHEN 'leased' THEN least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint END, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,

@@ -11,7 +11,7 @@ DECLARE
   v_again uuid[];
   v_parked uuid[];
 BEGIN
-  -- whoever makes work leasable (a resume, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
+  -- whoever makes work leasable (a resume of a run or a queue, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
   PERFORM pg_advisory_xact_lock_shared(hashtextextended('put aside', 0));
   FOR q IN
     WITH RECURSIVE w(queue) AS (
@@ -36,7 +36,14 @@ BEGIN
       SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at < v_now - p_again_ms * interval '1 ms' AND r.offered_at < v_now - least(p_again_ms * 2 ^ (least(r.offers, 10) - 1), 300000) * interval '1 ms'
       ORDER BY r.offered_at LIMIT p_batch FOR UPDATE SKIP LOCKED) x);
   END LOOP;
-  -- what nobody can lease leaves the window, or it would keep all others out: its run is paused or ending, or no worker serves it. It is looked at again after a while, and before that when its run is resumed or such a worker comes
+  IF v_ids IS NOT NULL AND EXISTS (SELECT FROM queue_pause) THEN
+    -- what waits in a queue that its tenant paused leaves the backlog too: others wait behind it
+    WITH p AS (
+      UPDATE ready r SET offered_at = v_now + interval '5 min' WHERE r.step_id = ANY (v_ids) AND EXISTS (SELECT FROM queue_pause z WHERE z.queue = r.queue AND z.tenant_id = r.tenant_id) RETURNING r.step_id
+    ) SELECT array_agg(p.step_id) INTO v_parked FROM p;
+    v_ids := ARRAY(SELECT u FROM unnest(v_ids) u WHERE u <> ALL (coalesce(v_parked, '{}')));
+  END IF;
+  -- what nobody can lease leaves the window, or it would keep all others out: its run or queue is paused, its run is ending, or no worker serves it. It is looked at again after a while, and before that when its run is resumed or such a worker comes
   WITH p AS (
     UPDATE ready r SET offered_at = v_now + interval '5 min' WHERE r.step_id = ANY (v_again) AND NOT is_leasable(r) RETURNING r.step_id
   ) SELECT array_agg(p.step_id) INTO v_parked FROM p;

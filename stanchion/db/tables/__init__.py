@@ -19,6 +19,7 @@ from .budgets import budget, spending
 from .effects import operation, operation_probe
 from .joins import barrier, barrier_release, barrier_slot
 from .lists import error_cursor, error_group, error_member, job_target, saved_view
+from .measures import consumer_group, consumer_lag, lag_look, queue_pause, sample
 from .messages import dead_letter, event, inbox, outbox, outbox_partition, relay
 from .people import person, session, sign_in, team_member
 from .processes import cluster, maintenance_job, set_aside, worker
@@ -42,6 +43,8 @@ __all__ = [
     "blob",
     "budget",
     "cluster",
+    "consumer_group",
+    "consumer_lag",
     "dead_letter",
     "error_cursor",
     "error_group",
@@ -49,6 +52,7 @@ __all__ = [
     "event",
     "inbox",
     "job_target",
+    "lag_look",
     "maintenance_job",
     "metadata",
     "node_stat",
@@ -58,12 +62,14 @@ __all__ = [
     "outbox",
     "outbox_partition",
     "person",
+    "queue_pause",
     "ready",
     "refused_write",
     "relay",
     "result",
     "run",
     "saved_view",
+    "sample",
     "session",
     "set_aside",
     "sign_in",
@@ -87,6 +93,19 @@ for _machine in MACHINES:
         _table.append_constraint(CheckConstraint(_expression, name=_name))
 
 GLOBAL_TABLES = frozenset(
-    {"cluster", "workflow", "node_stat", "outbox", "outbox_partition", "relay", "worker", "dead_letter", "error_cursor"}
+    {
+        "error_cursor",
+        "cluster",
+        "workflow",
+        "node_stat",
+        "outbox",
+        "outbox_partition",
+        "relay",
+        "worker",
+        "dead_letter",
+        "lag_look",
+        "consumer_group",
+        "consumer_lag",
+    }
 )
 """Tables whose keys carry no tenant: what is deployed (definitions, workers) and what only the engine reads."""

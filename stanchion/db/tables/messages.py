@@ -38,9 +38,11 @@ event = Table(
     # by transaction first: a reader that goes on from (xid, event_id) below the oldest running one misses nothing
     PrimaryKeyConstraint("run_id", "xid", "event_id", "at"),
     # rows come in the order of their time: the ranges of a few blocks cost nothing to keep, and find the last seconds
-    Index("event_lately", "at", postgresql_using="brin", postgresql_with={"pages_per_range": "32"}),
     # few rows are failures: they are put into groups from here, in the order in which none is skipped
     Index("event_failed", "xid", "event_id", postgresql_where=text("kind IN ('StepFailed', 'StepRetryScheduled')")),
+    Index(
+        "event_lately", "at", postgresql_using="brin", postgresql_with={"pages_per_range": "32", "autosummarize": "on"}
+    ),
     postgresql_partition_by="RANGE (at)",
 )
 

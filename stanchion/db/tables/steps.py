@@ -95,6 +95,7 @@ attempt = Table(
     Column("state", Text, nullable=False),
     Column("error", JSONB),
     Column("progress", JSONB),
+    at("ready_at", nullable=True),  # since when the step had waited for this grant
     PrimaryKeyConstraint("step_id", "fence", "tenant_id"),
     Index("attempt_open", "lease_until", postgresql_where=text("ended_at IS NULL")),
     Index("attempt_one_open", "step_id", "tenant_id", unique=True, postgresql_where=text("ended_at IS NULL")),
@@ -184,4 +185,5 @@ refused_write = Table(
     PrimaryKeyConstraint("refused_id", "tenant_id"),
     Index("refused_of_step", "step_id"),
     Index("refused_of_run", "run_id"),
+    Index("refused_lately", "at"),  # they are few
 )

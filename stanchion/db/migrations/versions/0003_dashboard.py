@@ -7,7 +7,7 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
-SCRIPTS = (".sql", ".jobs.sql", ".rules.sql")
+SCRIPTS = (".sql", ".jobs.sql", ".samples.sql", ".rules.sql")
 """Tables and indexes, and behind them what has no rows."""
 
 

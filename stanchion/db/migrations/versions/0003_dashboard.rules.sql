@@ -1846,7 +1846,7 @@ BEGIN
     v_arrivals := v_arrivals || a.o_arrivals;
     v_done := a.o_done;
   ELSIF p_items IS NOT NULL THEN
-    v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) THEN 0
+    v_room := CASE WHEN EXISTS (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at IS NULL) OR EXISTS (SELECT FROM queue_pause q WHERE q.queue = p_template->>'queue' AND q.tenant_id = f.tenant_id) THEN 0
       ELSE 5000 - (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_template->>'queue' AND r.offered_at <= v_now LIMIT 5000) x) END;
     PERFORM expand_children(f, p_first, p_items, p_template, v_room, steps_in_offer(f.workflow, f.workflow_version, p_template->>'node', p_total));
   END IF;
@@ -2028,6 +2028,7 @@ CREATE FUNCTION find_ready(p_queues text[], p_definitions text[], p_tenants uuid
     SELECT r.step_id FROM ready r
     WHERE r.queue = q.queue AND r.offered_at IS NOT NULL AND r.offered_at < clock() - p_older_ms * interval '1 ms'
       AND r.workflow || '@' || r.workflow_version = ANY (p_definitions) AND (p_tenants IS NULL OR r.tenant_id = ANY (p_tenants))
+      AND (SELECT z.since FROM queue_pause z WHERE z.queue = r.queue AND z.tenant_id = r.tenant_id) IS NULL
       AND (SELECT may_be_leased(s.state, s.kind, u.state, u.paused_at) FROM step s, run u WHERE s.step_id = r.step_id AND u.run_id = s.run_id)
     ORDER BY r.offered_at LIMIT p_limit) x
   LIMIT p_limit
@@ -2346,6 +2347,44 @@ BEGIN
     jsonb_build_object('artifact', v.version_id, 'name', a.name, 'number', v_number, 'sha256', encode(p_sha256, 'hex'), 'size', p_size) FROM artifact a WHERE a.artifact_id = v.artifact_id AND a.tenant_id = v.tenant_id;
   RETURN QUERY SELECT 'available', v_number;
 END $$;
+
+-- purpose: put samples of ten seconds together into spans of five minutes, the oldest that is not folded first, and no further than an hour at a time
+-- transition: none
+-- fenced by: the primary key: a span that was folded stays as it is
+-- locks: only new rows
+CREATE FUNCTION fold_samples(p_settled interval) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_platform uuid := '00000000-0000-0000-0000-000000000000';
+  v_span interval := interval '300 s';
+  v_to timestamptz := date_bin(v_span, clock() - p_settled, '2000-01-01Z');
+  v_from timestamptz := coalesce((SELECT max(x.slot) + v_span FROM sample x WHERE x.tenant_id = v_platform AND x.seconds = 300), '-infinity');
+  v_n int;
+BEGIN
+  v_from := date_bin(v_span, (SELECT min(x.slot) FROM sample x WHERE x.tenant_id = v_platform AND x.seconds = 10 AND x.slot >= v_from), '2000-01-01Z');
+  IF v_from IS NULL OR v_from >= v_to THEN RETURN 0; END IF;
+  INSERT INTO sample (tenant_id, seconds, slot, body)
+  SELECT f.tenant_id, 300, f.slot, f.body FROM folded(NULL, 300, v_from, v_from, least(v_to, v_from + interval '1 hour')) f ON CONFLICT DO NOTHING;
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
+
+-- purpose: samples put together into longer spans: counts are added up, of levels the highest stays; up to `p_middle` from spans of five minutes, behind it from those of ten seconds
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION folded(p_tenant uuid, p_into int, p_from timestamptz, p_middle timestamptz, p_to timestamptz) RETURNS TABLE (tenant_id uuid, slot timestamptz, body jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH s AS MATERIALIZED (
+    SELECT x.tenant_id, date_bin(p_into * interval '1 s', x.slot, '2000-01-01Z') AS slot, x.body
+    FROM (VALUES (300, p_from, p_middle), (10, p_middle, p_to)) r(seconds, since, till), sample x
+    WHERE x.seconds = r.seconds AND x.slot >= r.since AND x.slot < r.till AND (p_tenant IS NULL OR x.tenant_id = p_tenant)
+  ), v AS (
+    SELECT s.tenant_id, s.slot, p.part, e.key, CASE p.part WHEN 'counts' THEN sum(e.value::float8) ELSE max(e.value::float8) END AS value
+    FROM s CROSS JOIN (VALUES ('counts'), ('levels')) p(part) CROSS JOIN LATERAL jsonb_each_text(s.body->p.part) e GROUP BY 1, 2, 3, 4
+  )
+  -- a span in which nothing happened was looked at all the same
+  SELECT t.tenant_id, t.slot, jsonb_build_object('counts', coalesce(jsonb_object_agg(v.key, v.value) FILTER (WHERE v.part = 'counts'), '{}'), 'levels', coalesce(jsonb_object_agg(v.key, v.value) FILTER (WHERE v.part = 'levels'), '{}'))
+  FROM (SELECT DISTINCT s.tenant_id, s.slot FROM s) t LEFT JOIN v ON v.tenant_id = t.tenant_id AND v.slot = t.slot GROUP BY 1, 2
+$$;
 
 -- purpose: what follows when a step ends without a result: its arrivals, and the end of those that only it could have started (the targets of its choice, the joins of a fan-out that never opened)
 -- transition: targets and joins pending -> skipped; a join that others feed goes on without the fan-out that was skipped
@@ -2758,12 +2797,13 @@ CREATE FUNCTION is_held(s step) RETURNS boolean LANGUAGE sql STABLE SET search_p
   SELECT s.holds AND EXISTS (SELECT FROM barrier b WHERE b.fan_id = s.fan_id AND b.on_failed = 'hold' AND b.state = 'waiting')
 $$;
 
--- purpose: whether any worker could lease a ready step now: its run goes on, and a worker that was seen lately serves its queue and version
+-- purpose: whether any worker could lease a ready step now: its run goes on, nobody paused its queue, and a worker that was seen lately serves its queue and version
 -- transition: none
 -- fenced by: nothing; lease decides
 -- locks: none
 CREATE FUNCTION is_leasable(r ready) RETURNS boolean LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT EXISTS (SELECT FROM step s, run u WHERE s.step_id = r.step_id AND s.tenant_id = r.tenant_id AND u.run_id = s.run_id AND u.tenant_id = s.tenant_id AND may_be_leased(s.state, s.kind, u.state, u.paused_at))
+    AND NOT EXISTS (SELECT FROM queue_pause q WHERE q.queue = r.queue AND q.tenant_id = r.tenant_id)
     AND EXISTS (SELECT FROM worker w WHERE is_alive(w) AND r.queue = ANY (w.queues) AND (w.tenants IS NULL OR r.tenant_id = ANY (w.tenants)) AND r.workflow || '@' || r.workflow_version = ANY (w.workflows))
 $$;
 
@@ -2829,6 +2869,8 @@ BEGIN
     WHERE s.step_id = ANY (p_steps) AND (s.state = 'ready' OR s.state = 'unknown' AND EXISTS (SELECT FROM ready y WHERE y.step_id = s.step_id)) AND (p_tenants IS NULL OR s.tenant_id = ANY (p_tenants))
       -- an offer is a message, and proves nothing: the worker gets only what it can run
       AND s.queue = ANY (p_queues) AND s.workflow || '@' || s.workflow_version = ANY (p_definitions)
+      -- a scalar subquery: one look into an index that is nearly always empty, whatever the statistics say
+      AND (SELECT q.since FROM queue_pause q WHERE q.queue = s.queue AND q.tenant_id = s.tenant_id) IS NULL
       AND (SELECT may_be_leased(s.state, s.kind, r.state, r.paused_at) FROM run r WHERE r.run_id = s.run_id AND r.tenant_id = s.tenant_id)
     ORDER BY s.step_id FOR NO KEY UPDATE OF s SKIP LOCKED) c;
   IF v_got IS NULL THEN RETURN; END IF;
@@ -2847,15 +2889,16 @@ BEGIN
   RETURN QUERY WITH u AS (
     UPDATE step s SET state = CASE s.state WHEN 'ready' THEN 'leased' ELSE 'reconciling' END, version = s.version + 1, fence = s.fence + 1, updated_at = v_now
     WHERE s.step_id = ANY (v_got)
-    RETURNING s.*, (array_position(v_got, s.step_id) <= p_starting OR s.losses > 0) AS begins
+    RETURNING s.*, old.updated_at AS was_ready_at, (array_position(v_got, s.step_id) <= p_starting OR s.losses > 0) AS begins
   ), e AS (
     INSERT INTO event (tenant_id, run_id, step_id, kind, version, fence, at, actor)
     SELECT u.tenant_id, u.run_id, u.step_id, CASE u.state WHEN 'leased' THEN 'StepLeased' ELSE 'StepProbed' END, u.version, u.fence, v_now, p_worker::text FROM u
   ), a AS (
     -- what begins at once is known to have begun: if its worker dies, that is a loss that counts. The rest was only handed out.
-    INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until)
+    INSERT INTO attempt (tenant_id, step_id, run_id, worker_id, fence, number, state, granted_at, started_at, deadline_at, lease_until, ready_at)
     SELECT u.tenant_id, u.step_id, u.run_id, p_worker, u.fence, u.attempts + 1, 'granted', v_now, CASE WHEN u.begins THEN v_now END,
-           CASE WHEN u.begins AND u.state = 'leased' THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms' FROM u
+           CASE WHEN u.begins AND u.state = 'leased' THEN least(v_now + u.timeout_ms * interval '1 ms', u.expires_at) END, v_now + greatest(u.lease_ms, p_ttl_ms) * interval '1 ms',
+           CASE WHEN u.state = 'leased' THEN u.was_ready_at END FROM u
   )
   SELECT CASE WHEN u.state <> 'leased' THEN 'probe' WHEN u.kind = 'undo' THEN 'undo' ELSE 'granted' END, u.tenant_id, (SELECT r.task_id FROM run r WHERE r.run_id = u.run_id AND r.tenant_id = u.tenant_id), u.run_id, u.step_id, u.fence, u.workflow, u.workflow_version, u.node,
          u.fan_id, u.idx, u.round, u.attempts + 1, u.max_attempts::int, u.begins, CASE u.state WHEN 'leased' THEN least(u.timeout_ms, CASE WHEN u.expires_at IS NOT NULL THEN greatest(ceil(extract(epoch FROM u.expires_at - v_now) * 1000), 1) END)::bigint END, greatest(u.lease_ms, p_ttl_ms), u.input, u.input_blob, u.sources,
@@ -3052,11 +3095,11 @@ BEGIN
     FROM step s WHERE s.step_id = ANY (p_steps) AND s.state IN ('ready', 'unknown')
   ), q AS MATERIALIZED (
     -- one in 64 looks at the window itself; the others only at whether a backlog waits
-    SELECT x.queue, queue_has_room(x.queue, x.sample) AS room FROM (SELECT s.queue, bool_or(get_byte(uuid_send(s.step_id), 14) % 64 = 0) AS sample FROM s GROUP BY s.queue) x
+    SELECT x.queue, x.tenant_id, queue_has_room(x.queue, x.tenant_id, x.sample) AS room FROM (SELECT s.queue, s.tenant_id, bool_or(get_byte(uuid_send(s.step_id), 14) % 64 = 0) AS sample FROM s GROUP BY s.queue, s.tenant_id) x
   ), r AS (
     INSERT INTO ready (step_id, tenant_id, workflow, workflow_version, node, queue, priority, offers, since, offered_at)
     SELECT s.step_id, s.tenant_id, s.workflow, s.workflow_version, s.node, s.queue, s.priority, CASE WHEN q.room THEN 1 ELSE 0 END, v_now, CASE WHEN q.room THEN v_now END
-    FROM s JOIN q ON q.queue = s.queue
+    FROM s JOIN q ON q.queue = s.queue AND q.tenant_id = s.tenant_id
   ), t AS (
     INSERT INTO timer (tenant_id, kind, due_at, run_id, target_id)
     SELECT s.tenant_id, 'start_deadline', v_now + s.start_within_ms * interval '1 ms', s.run_id, s.step_id FROM s WHERE s.start_within_ms IS NOT NULL AND NOT has_begun(s.step_id) AND NOT EXISTS (SELECT FROM timer x WHERE x.target_id = s.step_id AND x.kind = 'start_deadline')
@@ -3069,7 +3112,7 @@ BEGIN
          jsonb_build_object('workflow', x.workflow, 'version', x.workflow_version, 'node', x.node, 'steps', jsonb_agg(x.step_id))::text
   FROM (SELECT y.*, y.n / max(CASE WHEN y.n = 0 THEN steps_in_offer(y.workflow, y.workflow_version, y.node, y.of) END) OVER (PARTITION BY y.tenant_id, y.queue, y.workflow, y.workflow_version, y.node) AS chunk FROM (
     SELECT s.*, row_number() OVER w - 1 AS n, count(*) OVER (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node) AS of
-    FROM s JOIN q ON q.queue = s.queue WHERE q.room WINDOW w AS (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node ORDER BY s.priority DESC, s.step_id)) y) x
+    FROM s JOIN q ON q.queue = s.queue AND q.tenant_id = s.tenant_id WHERE q.room WINDOW w AS (PARTITION BY s.tenant_id, s.queue, s.workflow, s.workflow_version, s.node ORDER BY s.priority DESC, s.step_id)) y) x
   GROUP BY x.tenant_id, x.queue, x.workflow, x.workflow_version, x.node, x.chunk;
 END $$;
 
@@ -3286,6 +3329,34 @@ BEGIN
   RETURN true;
 END $$;
 
+-- purpose: keep what a look at the broker found, or why there was nothing to find: where each group stands, what it reads of each partition, and since when it has not come on
+-- transition: none
+-- fenced by: nothing: of two looks that overlap the later one to write stands
+-- locks: the one row, then groups by name, partitions by topic and number
+CREATE FUNCTION note_lag(p_groups jsonb, p_places jsonb, p_fault jsonb) RETURNS void LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  UPDATE lag_look x SET fault = p_fault, failing_since = CASE WHEN p_fault IS NOT NULL THEN coalesce(x.failing_since, v_now) END, answered_at = CASE WHEN p_fault IS NULL THEN v_now ELSE x.answered_at END;
+  IF p_fault IS NOT NULL THEN RETURN; END IF;
+  INSERT INTO consumer_group AS g (name, state, members, since, seen_at)
+  SELECT n.name, n.state, n.members, v_now, v_now FROM jsonb_to_recordset(p_groups) AS n(name text, state text, members text[]) ORDER BY n.name
+  ON CONFLICT (name) DO UPDATE SET state = excluded.state, members = excluded.members, seen_at = v_now,
+    since = CASE WHEN excluded.state = g.state THEN g.since ELSE v_now END,
+    -- one is under way, or others are in the group than before: one that nobody saw has been
+    rebalances = CASE WHEN excluded.state = 'rebalancing' AND g.state <> 'rebalancing' OR excluded.state = 'steady' AND g.state <> 'rebalancing' AND excluded.members <> g.members THEN (array_prepend(v_now, g.rebalances))[1:20] ELSE g.rebalances END;
+  INSERT INTO consumer_lag AS p (group_name, topic, partition, end_offset, committed, owner, moved_at, seen_at)
+  SELECT n."group", n.topic, n.partition, n."end", n.committed, n.owner, v_now, v_now
+  FROM jsonb_to_recordset(p_places) AS n("group" text, topic text, partition int, "end" bigint, committed bigint, owner text) ORDER BY n.topic, n."group", n.partition
+  ON CONFLICT (topic, group_name, partition) DO UPDATE SET end_offset = excluded.end_offset, committed = excluded.committed, owner = excluded.owner, seen_at = v_now,
+    moved_at = CASE WHEN excluded.committed IS DISTINCT FROM p.committed OR coalesce(excluded.committed, 0) >= excluded.end_offset THEN v_now ELSE p.moved_at END,
+    -- half of what it was and half of what it is: a broker that came back empty gives no rate
+    rate_in = CASE WHEN v_now > p.seen_at THEN (p.rate_in + greatest(excluded.end_offset - p.end_offset, 0) / extract(epoch FROM v_now - p.seen_at)) / 2 ELSE p.rate_in END,
+    rate_out = CASE WHEN v_now > p.seen_at THEN (p.rate_out + greatest(excluded.committed - coalesce(p.committed, 0), 0) / extract(epoch FROM v_now - p.seen_at)) / 2 ELSE p.rate_out END;
+  DELETE FROM consumer_lag p WHERE p.seen_at < v_now - interval '1 hour';
+  DELETE FROM consumer_group g WHERE g.seen_at < v_now - interval '1 hour';
+END $$;
+
 -- purpose: the event of what happened to an operation
 -- transition: none
 -- fenced by: the caller; a fence that is given is checked by the event table
@@ -3383,7 +3454,7 @@ DECLARE
   v_again uuid[];
   v_parked uuid[];
 BEGIN
-  -- whoever makes work leasable (a resume, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
+  -- whoever makes work leasable (a resume of a run or a queue, a new worker) waits for what is put aside here from an older snapshot, and brings it back; or this waits for them, and sees what they did
   PERFORM pg_advisory_xact_lock_shared(hashtextextended('put aside', 0));
   FOR q IN
     WITH RECURSIVE w(queue) AS (
@@ -3408,7 +3479,14 @@ BEGIN
       SELECT r.step_id FROM ready r WHERE r.queue = q AND r.offered_at < v_now - p_again_ms * interval '1 ms' AND r.offered_at < v_now - least(p_again_ms * 2 ^ (least(r.offers, 10) - 1), 300000) * interval '1 ms'
       ORDER BY r.offered_at LIMIT p_batch FOR UPDATE SKIP LOCKED) x);
   END LOOP;
-  -- what nobody can lease leaves the window, or it would keep all others out: its run is paused or ending, or no worker serves it. It is looked at again after a while, and before that when its run is resumed or such a worker comes
+  IF v_ids IS NOT NULL AND EXISTS (SELECT FROM queue_pause) THEN
+    -- what waits in a queue that its tenant paused leaves the backlog too: others wait behind it
+    WITH p AS (
+      UPDATE ready r SET offered_at = v_now + interval '5 min' WHERE r.step_id = ANY (v_ids) AND EXISTS (SELECT FROM queue_pause z WHERE z.queue = r.queue AND z.tenant_id = r.tenant_id) RETURNING r.step_id
+    ) SELECT array_agg(p.step_id) INTO v_parked FROM p;
+    v_ids := ARRAY(SELECT u FROM unnest(v_ids) u WHERE u <> ALL (coalesce(v_parked, '{}')));
+  END IF;
+  -- what nobody can lease leaves the window, or it would keep all others out: its run or queue is paused, its run is ending, or no worker serves it. It is looked at again after a while, and before that when its run is resumed or such a worker comes
   WITH p AS (
     UPDATE ready r SET offered_at = v_now + interval '5 min' WHERE r.step_id = ANY (v_again) AND NOT is_leasable(r) RETURNING r.step_id
   ) SELECT array_agg(p.step_id) INTO v_parked FROM p;
@@ -3728,6 +3806,26 @@ CREATE FUNCTION outbox_lag() RETURNS TABLE (waiting bigint, oldest_seconds float
   SELECT (SELECT count(*) FROM (SELECT FROM outbox LIMIT 100000) x), coalesce(extract(epoch FROM clock() - (SELECT o.at FROM outbox o ORDER BY o.id LIMIT 1)), 0)
 $$;
 
+-- purpose: what waits in the outbox, by age, topic and partition, how much of it is one tenant's, and which relay holds each partition
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION outbox_state(p_tenant uuid) RETURNS TABLE (waiting bigint, own bigint, oldest_at timestamptz, ages jsonb, topics jsonb, partitions jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  -- a hundred thousand are looked at: beyond that it is "more", and the oldest are the ones that are seen
+  WITH now AS MATERIALIZED (SELECT clock() AS at), o AS MATERIALIZED (
+    SELECT x.part, x.tenant_id, x.topic, x.at, extract(epoch FROM now.at - x.at) AS age FROM (SELECT y.part, y.tenant_id, y.topic, y.at FROM outbox y ORDER BY y.id LIMIT 100000) x, now
+  ), t AS (
+    SELECT o.topic, count(*) AS waiting, min(o.at) AS oldest_at FROM o GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 200
+  )
+  SELECT (SELECT count(*) FROM o), (SELECT count(*) FROM o WHERE o.tenant_id = p_tenant), (SELECT min(o.at) FROM o),
+    (SELECT jsonb_agg(jsonb_build_object('below_seconds', b.top, 'waiting', (SELECT count(*) FROM o WHERE (o.age >= b.bottom OR b.bottom = 0) AND (b.top IS NULL OR o.age < b.top))) ORDER BY b.bottom)
+     FROM (VALUES (0, 1), (1, 5), (5, 30), (30, 300), (300, NULL)) b(bottom, top)),
+    (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM t),
+    (SELECT jsonb_agg(jsonb_build_object('part', p.part, 'relay', r.name, 'relay_id', p.owner, 'fence', p.fence, 'held', p.owner IS NOT NULL AND p.lease_until >= now.at, 'lease_until', nullif(p.lease_until, '-infinity'), 'seen_at', r.seen_at,
+       'waiting', (SELECT count(*) FROM o WHERE o.part = p.part), 'oldest_at', (SELECT min(o.at) FROM o WHERE o.part = p.part)) ORDER BY p.part)
+     FROM outbox_partition p LEFT JOIN relay r ON r.relay_id = p.owner, now)
+$$;
+
 -- purpose: what of an operation's cost its task's budget does not cover, the first such unit; NULL when it may go out. What was charged before costs nothing anew, and what undoes is never held back
 -- transition: none
 -- fenced by: the caller holds the budget
@@ -3764,6 +3862,23 @@ BEGIN
   ELSE
     SELECT x.o_arrivals, x.o_after, x.o_skipped INTO o_arrivals, o_after, o_skipped FROM skip_step(p_step, p_reason, false) x;
   END IF;
+END $$;
+
+-- purpose: pause a queue of a tenant: nothing new of it is leased or offered, what runs goes on; what is offered already leaves the window to others
+-- transition: none
+-- fenced by: the primary key: of two who pause it at once the first one's reason stands
+-- locks: the advisory lock on putting aside, shared with offers; ready rows (skipping locked ones); the audit chain last
+CREATE FUNCTION pause_queue(p_tenant uuid, p_queue text, p_reason text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('put aside', 0));
+  INSERT INTO queue_pause (tenant_id, queue, reason, paused_by, since) VALUES (p_tenant, p_queue, p_reason, p_actor, v_now) ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN RETURN false; END IF;
+  UPDATE ready r SET offered_at = v_now + interval '5 min' WHERE r.step_id = ANY (ARRAY(
+    SELECT x.step_id FROM ready x WHERE x.queue = p_queue AND x.offered_at <= v_now AND x.tenant_id = p_tenant FOR UPDATE SKIP LOCKED));
+  PERFORM note_act(p_tenant, p_actor, 'queue.pause', p_queue, jsonb_build_object('reason', p_reason));
+  RETURN true;
 END $$;
 
 -- purpose: pause or resume a task's run: while it is paused nothing of it is leased, what runs goes on
@@ -3961,13 +4076,13 @@ BEGIN
   RETURN true;
 END $$;
 
--- purpose: whether an offer may go out at once: no backlog waits before it and, sampled, the window is not full
+-- purpose: whether an offer may go out at once: the tenant has not paused the queue, no backlog waits before it and, sampled, the window is not full
 -- transition: none
 -- fenced by: nothing
 -- locks: none
-CREATE FUNCTION queue_has_room(p_queue text, p_sample boolean) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION queue_has_room(p_queue text, p_tenant uuid, p_sample boolean) RETURNS boolean LANGUAGE plpgsql STABLE SET search_path = stanchion, pg_temp AS $$
 BEGIN
-  IF EXISTS (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at IS NULL) THEN RETURN false; END IF;
+  IF EXISTS (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at IS NULL) OR EXISTS (SELECT FROM queue_pause q WHERE q.queue = p_queue AND q.tenant_id = p_tenant) THEN RETURN false; END IF;
   IF NOT p_sample THEN RETURN true; END IF;
   RETURN (SELECT count(*) FROM (SELECT FROM ready r WHERE r.queue = p_queue AND r.offered_at <= clock() LIMIT 5000) x) < 5000;
 END $$;
@@ -3978,6 +4093,22 @@ END $$;
 -- locks: none
 CREATE FUNCTION read_blob(p_tenant uuid, p_sha256 bytea) RETURNS bytea LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT b.body FROM blob b WHERE b.sha256 = p_sha256 AND b.tenant_id = p_tenant
+$$;
+
+-- purpose: the samples of a tenant, or of the platform, in spans of so many seconds; a span that nobody sampled is missing, one in which the tenant had nothing is empty
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION read_samples(p_tenant uuid, p_into int, p_from timestamptz, p_to timestamptz) RETURNS TABLE (slot timestamptz, body jsonb) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  -- what is folded already is read so, where that is fine enough
+  WITH m AS MATERIALIZED (
+    SELECT least(greatest(coalesce(CASE WHEN p_into >= 300 THEN max(x.slot) + interval '300 s' END, p_from), p_from), p_to) AS middle
+    FROM sample x WHERE x.tenant_id = '00000000-0000-0000-0000-000000000000' AND x.seconds = 300
+  ), looked AS (
+    SELECT DISTINCT date_bin(p_into * interval '1 s', x.slot, '2000-01-01Z') AS slot FROM m, LATERAL (VALUES (300, p_from, m.middle), (10, m.middle, p_to)) r(seconds, since, till), sample x
+    WHERE x.tenant_id = '00000000-0000-0000-0000-000000000000' AND x.seconds = r.seconds AND x.slot >= r.since AND x.slot < r.till
+  )
+  SELECT l.slot, f.body FROM looked l LEFT JOIN (SELECT y.slot, y.body FROM m, folded(p_tenant, p_into, p_from, m.middle, p_to) y) f ON f.slot = l.slot ORDER BY l.slot
 $$;
 
 -- purpose: a step's result for the planner: the list behind a fan-out, or where it is stored
@@ -4432,6 +4563,24 @@ BEGIN
   RETURN cardinality(v_tasks);
 END $$;
 
+-- purpose: remove samples that were kept for their time: those of ten seconds once they are folded, and spans of five minutes
+-- transition: none
+-- fenced by: nothing
+-- locks: the samples' rows (skipping locked ones)
+CREATE FUNCTION remove_samples(p_short interval, p_long interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+  v_folded timestamptz := (SELECT max(x.slot) + interval '300 s' FROM sample x WHERE x.tenant_id = '00000000-0000-0000-0000-000000000000' AND x.seconds = 300);
+  v_n int;
+BEGIN
+  DELETE FROM sample s WHERE (s.tenant_id, s.seconds, s.slot) IN (
+    SELECT x.tenant_id, x.seconds, x.slot FROM sample x
+    WHERE x.seconds = 10 AND x.slot < least(v_now - p_short, v_folded) OR x.seconds = 300 AND x.slot < v_now - p_long
+    ORDER BY x.seconds, x.slot LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  RETURN v_n;
+END $$;
+
 -- purpose: remove a saved view: one's own, or with p_any a shared one of somebody else; false when there is none
 -- transition: none
 -- fenced by: its owner
@@ -4556,6 +4705,22 @@ BEGIN
   RETURN QUERY SELECT unnest(v_done);
 END $$;
 
+-- purpose: offer all ready steps of a task again, at once: the answer to offers that a broker has lost
+-- transition: none: readiness is the fact, an offer only a hint, and of two offers of a step one leases it
+-- fenced by: nothing
+-- locks: ready rows (skipping locked ones: they are being leased or offered); the audit chain last
+CREATE FUNCTION republish_task(p_tenant uuid, p_task uuid, p_actor text) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_n int;
+BEGIN
+  IF NOT EXISTS (SELECT FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) THEN RAISE EXCEPTION USING ERRCODE = 'ST010', MESSAGE = 'E-FIND-01 there is no such task in this tenant'; END IF;
+  UPDATE ready r SET offered_at = NULL WHERE r.step_id = ANY (ARRAY(SELECT y.step_id FROM ready y WHERE y.step_id = ANY (ARRAY(
+    SELECT s.step_id FROM step s WHERE s.run_id = (SELECT t.run_id FROM task t WHERE t.task_id = p_task AND t.tenant_id = p_tenant) AND s.state IN ('ready', 'unknown'))) FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS v_n = ROW_COUNT;
+  PERFORM note_act(p_tenant, p_actor, 'task.republish', p_task::text, jsonb_build_object('steps', v_n));
+  RETURN v_n;
+END $$;
+
 -- purpose: somebody asks for a job in bulk; asking again with the same key is the same job
 -- transition: maintenance job: born due
 -- fenced by: the primary key
@@ -4614,6 +4779,24 @@ LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   WHERE j.step_id = p_step AND j.fence = p_fence
   ORDER BY c.idx
 $$;
+
+-- purpose: let a paused queue of a tenant go on: what waited is offered again at once
+-- transition: none
+-- fenced by: nothing
+-- locks: the advisory lock on putting aside; ready rows (skipping locked ones); the audit chain last
+CREATE FUNCTION resume_queue(p_tenant uuid, p_queue text, p_actor text) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  -- nobody puts aside what waits here from a snapshot in which it was still paused
+  PERFORM pg_advisory_xact_lock(hashtextextended('put aside', 0));
+  DELETE FROM queue_pause q WHERE q.queue = p_queue AND q.tenant_id = p_tenant;
+  IF NOT FOUND THEN RETURN false; END IF;
+  UPDATE ready r SET offered_at = NULL WHERE r.step_id = ANY (ARRAY(
+    SELECT x.step_id FROM ready x WHERE x.queue = p_queue AND x.offered_at > v_now AND x.tenant_id = p_tenant FOR UPDATE SKIP LOCKED));
+  PERFORM note_act(p_tenant, p_actor, 'queue.resume', p_queue, '{}');
+  RETURN true;
+END $$;
 
 -- purpose: end versions, and ask for their content to be removed where no other available version of the tenant has it
 -- transition: artifact_version available -> deleted
@@ -4737,6 +4920,100 @@ END $$;
 CREATE FUNCTION same_values(p_tenant uuid, p_steps uuid[], p_before uuid[]) RETURNS boolean[] LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
   SELECT array_agg((SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.now AND r.tenant_id = p_tenant) IS NOT DISTINCT FROM (SELECT ROW(r.body, r.blob) FROM result r WHERE r.step_id = u.before AND r.tenant_id = p_tenant) ORDER BY u.n)
   FROM unnest(p_steps, p_before) WITH ORDINALITY u(now, before, n)
+$$;
+
+-- purpose: what happened in a span of time, by tenant: counts of events by kind, of queues what became ready and what was leased, and refused writes
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION sample_counts(p_from timestamptz, p_to timestamptz) RETURNS TABLE (tenant_id uuid, name text, value float8) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH happened AS MATERIALIZED (
+    SELECT e.tenant_id, e.kind, x.queue, count(*) AS n
+    FROM event e
+    -- a scalar subquery is one index probe a row, and only for what is told by queue
+    CROSS JOIN LATERAL (SELECT CASE WHEN e.kind IN ('StepLeased', 'StepReady', 'StepReleased', 'StepLost', 'StepReopened', 'StepSettled') THEN (SELECT s.queue FROM step s WHERE s.step_id = e.step_id AND s.tenant_id = e.tenant_id) END AS queue) x
+    WHERE e.at >= p_from AND e.at < p_to
+    GROUP BY 1, 2, 3
+  ), named(kind, name) AS (VALUES
+    ('TaskAccepted', 'tasks_submitted'), ('TaskCompleted', 'tasks_completed'), ('TaskFailed', 'tasks_failed'), ('TaskCancelled', 'tasks_cancelled'), ('TaskRejected', 'tasks_rejected'),
+    ('StepLeased', 'steps_leased'), ('StepSucceeded', 'steps_succeeded'), ('StepFailed', 'steps_failed'), ('StepRetryScheduled', 'steps_failed'), ('StepRetryScheduled', 'steps_retried'), ('StepLost', 'leases_reaped'),
+    ('StepReady', 'steps_made_ready'), ('StepReleased', 'steps_made_ready'), ('StepLost', 'steps_made_ready'), ('StepReopened', 'steps_made_ready'), ('StepSettled', 'steps_made_ready'),
+    ('OperationConfirmed', 'operations_confirmed'), ('OperationUnknown', 'operations_unknown'))
+  SELECT h.tenant_id, d.name, sum(h.n)::float8 FROM happened h JOIN named d ON d.kind = h.kind GROUP BY 1, 2
+  UNION ALL
+  SELECT h.tenant_id, d.name || ':' || h.queue, sum(h.n)::float8 FROM happened h JOIN named d ON d.kind = h.kind WHERE d.name IN ('steps_leased', 'steps_made_ready') AND h.queue IS NOT NULL GROUP BY 1, 2
+  UNION ALL
+  SELECT w.tenant_id, 'steps_refused', count(*)::float8 FROM refused_write w WHERE w.at >= p_from AND w.at < p_to GROUP BY 1
+$$;
+
+-- purpose: how long attempts that ended in a span of time waited for their grant and ran, by tenant: median and 95th percentile of some hundred of them
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION sample_latencies(p_from timestamptz, p_to timestamptz, p_most int) RETURNS TABLE (tenant_id uuid, name text, value float8) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH ended AS MATERIALIZED (
+    SELECT x.* FROM (
+      -- in an order that has nothing to do with time: the first hundreds of a busy span are not like the rest
+      SELECT e.tenant_id, e.step_id, e.fence, row_number() OVER (PARTITION BY e.tenant_id ORDER BY hashint8(e.event_id)) AS n
+      FROM event e WHERE e.at >= p_from AND e.at < p_to AND e.kind IN ('StepSucceeded', 'StepFailed', 'StepRetryScheduled') AND e.fence IS NOT NULL) x
+    WHERE x.n <= p_most
+  ), took AS MATERIALIZED (
+    SELECT e.tenant_id, extract(epoch FROM a.granted_at - a.ready_at)::float8 AS waited, extract(epoch FROM a.ended_at - a.started_at)::float8 AS ran
+    FROM ended e CROSS JOIN LATERAL (SELECT t.* FROM attempt t WHERE t.step_id = e.step_id AND t.fence = e.fence AND t.tenant_id = e.tenant_id) a
+  ), both_ends AS (
+    SELECT t.tenant_id, percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY t.waited) AS waited, percentile_cont(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY t.ran) AS ran FROM took t GROUP BY 1
+  )
+  SELECT b.tenant_id, x.name, x.value FROM both_ends b, LATERAL (VALUES
+    ('queue_wait_seconds_p50', b.waited[1]), ('queue_wait_seconds_p95', b.waited[2]), ('step_seconds_p50', b.ran[1]), ('step_seconds_p95', b.ran[2])) x(name, value)
+  WHERE x.value IS NOT NULL
+$$;
+
+-- purpose: what stands at this moment, by tenant: ready steps and the age of the oldest, steps that run, open approvals, operations of unknown fate
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION sample_levels() RETURNS TABLE (tenant_id uuid, name text, value float8) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH now AS MATERIALIZED (SELECT clock() AS at), r AS MATERIALIZED (
+    SELECT y.tenant_id, y.queue, count(*)::float8 AS n, min(y.since) AS since FROM ready y GROUP BY 1, 2
+  ), a AS MATERIALIZED (
+    SELECT o.tenant_id, (SELECT s.queue FROM step s WHERE s.step_id = o.step_id AND s.tenant_id = o.tenant_id) AS queue, count(*)::float8 AS n FROM attempt o WHERE o.ended_at IS NULL GROUP BY 1, 2
+  ), p AS MATERIALIZED (
+    SELECT o.tenant_id, count(*)::float8 AS n, min(o.created_at) AS since FROM approval o WHERE o.state = 'requested' GROUP BY 1
+  ), u AS MATERIALIZED (
+    SELECT o.tenant_id, count(*)::float8 AS n, min(o.unknown_since) AS since FROM operation o WHERE o.state = 'unknown' GROUP BY 1
+  ), s(tenant_id, name, n, since) AS (
+    SELECT r.tenant_id, 'ready', sum(r.n), min(r.since) FROM r GROUP BY 1 UNION ALL SELECT r.tenant_id, 'ready:' || r.queue, r.n, r.since FROM r
+    UNION ALL SELECT p.tenant_id, 'approvals', p.n, p.since FROM p UNION ALL SELECT u.tenant_id, 'unknown', u.n, u.since FROM u
+  )
+  SELECT s.tenant_id, CASE WHEN s.name = 'approvals' THEN 'approvals_open' WHEN s.name = 'unknown' THEN 'operations_in_doubt' ELSE replace(s.name, 'ready', 'ready_steps') END, s.n FROM s
+  UNION ALL
+  SELECT s.tenant_id, CASE WHEN s.name = 'approvals' THEN 'approvals_age_seconds' WHEN s.name = 'unknown' THEN 'operations_age_seconds' ELSE replace(s.name, 'ready', 'ready_age_seconds') END, greatest(extract(epoch FROM now.at - s.since), 0)::float8 FROM s, now
+  UNION ALL
+  SELECT a.tenant_id, 'steps_running', sum(a.n) FROM a GROUP BY 1
+  UNION ALL
+  SELECT a.tenant_id, 'steps_running:' || a.queue, a.n FROM a WHERE a.queue IS NOT NULL
+$$;
+
+-- purpose: what stands at this moment and belongs to no tenant: the outbox and its relays, workers, connections and the size of the database
+-- transition: none
+-- fenced by: nothing
+-- locks: none
+CREATE FUNCTION sample_platform() RETURNS TABLE (name text, value float8) LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  WITH now AS MATERIALIZED (SELECT clock() AS at), w AS MATERIALIZED (
+    SELECT CASE WHEN x.state = 'gone' THEN 'gone' WHEN x.seen_at <= now.at - 30 * interval '1 s' THEN 'silent' ELSE 'live' END AS state, count(*)::float8 AS n, sum(x.slots)::float8 AS slots, sum(x.running)::float8 AS running
+    FROM worker x, now GROUP BY 1
+  )
+  SELECT x.name, x.value FROM outbox_lag() o, LATERAL (VALUES ('outbox_rows', o.waiting::float8), ('outbox_lag_seconds', greatest(o.oldest_seconds, 0))) x(name, value)
+  UNION ALL SELECT 'relays', count(*)::float8 FROM relay
+  UNION ALL SELECT 'relay_partitions', count(*)::float8 FROM outbox_partition p, now WHERE p.owner IS NOT NULL AND p.lease_until >= now.at
+  -- what left the outbox since the server began to count: published, or parked; no transaction counts it
+  UNION ALL SELECT 'outbox_left_total', pg_stat_get_tuples_deleted('stanchion.outbox'::regclass)::float8
+  UNION ALL SELECT 'workers_' || s.state, coalesce((SELECT w.n FROM w WHERE w.state = s.state), 0) FROM (VALUES ('live'), ('silent'), ('gone')) s(state)
+  UNION ALL SELECT 'slots', coalesce((SELECT w.slots FROM w WHERE w.state = 'live'), 0)
+  UNION ALL SELECT 'slots_busy', coalesce((SELECT w.running FROM w WHERE w.state = 'live'), 0)
+  UNION ALL SELECT 'db_connections', (SELECT sum(d.numbackends)::float8 FROM pg_stat_database d)
+  UNION ALL SELECT 'db_connections_max', current_setting('max_connections')::float8
+  UNION ALL SELECT 'db_bytes', pg_database_size(current_database())::float8
 $$;
 
 -- purpose: keep a view of the task list under a name; a name of its owner that is there is changed. NULL above the limit of a tenant
@@ -5191,6 +5468,61 @@ BEGIN
     )
     SELECT s.ord, s.outcome, s.task_id, s.run_id, s.state FROM s;
   END IF;
+END $$;
+
+-- purpose: whether it is this orchestrator's turn to ask the broker how far its readers are: one in so many seconds, of however many
+-- transition: none
+-- fenced by: the row's lock: of those who come at once one is told yes
+-- locks: the one row
+CREATE FUNCTION take_lag_look(p_by text, p_every interval) RETURNS boolean LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_now timestamptz := clock();
+BEGIN
+  INSERT INTO lag_look AS x (taken_by, taken_at) VALUES (p_by, v_now)
+  ON CONFLICT (here) DO UPDATE SET taken_by = excluded.taken_by, taken_at = v_now WHERE x.taken_at <= v_now - p_every;
+  RETURN FOUND;
+END $$;
+
+-- purpose: write the samples of one span of ten seconds that is over and was not sampled: a row for each tenant that had anything, and one for the platform
+-- transition: none
+-- fenced by: the platform's row: its primary key lets one of many writers through, the others find it there
+-- locks: only new rows
+CREATE FUNCTION take_sample(p_margin interval, p_back int, p_attempts int) RETURNS timestamptz LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+DECLARE
+  v_platform uuid := '00000000-0000-0000-0000-000000000000';
+  v_span interval := interval '10 s';
+  v_newest timestamptz := date_bin(v_span, clock() - p_margin, '2000-01-01Z') - v_span;
+  v_slot timestamptz;
+BEGIN
+  SELECT g.slot INTO v_slot FROM generate_series(v_newest - p_back * v_span, v_newest, v_span) g(slot)
+  WHERE NOT EXISTS (SELECT FROM sample x WHERE x.tenant_id = v_platform AND x.seconds = 10 AND x.slot = g.slot) ORDER BY 1 LIMIT 1;
+  IF v_slot IS NULL THEN RETURN NULL; END IF;
+  INSERT INTO sample (tenant_id, seconds, slot, body) VALUES (v_platform, 10, v_slot, '{}') ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  WITH counts AS MATERIALIZED (
+    SELECT * FROM sample_counts(v_slot, v_slot + v_span)
+  ), levels AS MATERIALIZED (
+    SELECT * FROM sample_latencies(v_slot, v_slot + v_span, p_attempts)
+    -- what stands now says nothing about a span that is long over
+    UNION ALL SELECT * FROM sample_levels() WHERE v_slot = v_newest
+  ), platform AS MATERIALIZED (
+    SELECT * FROM sample_platform() WHERE v_slot = v_newest
+  ), every AS (
+    SELECT 'counts' AS part, c.* FROM counts c
+    UNION ALL SELECT 'levels', l.* FROM levels l
+    UNION ALL SELECT 'counts', v_platform, c.name, sum(c.value) FROM counts c GROUP BY c.name
+    UNION ALL SELECT 'levels', v_platform, l.name, CASE WHEN l.name ~ '_age_seconds' THEN max(l.value) ELSE sum(l.value) END FROM levels l WHERE l.name !~ '_p[0-9]+$' GROUP BY l.name
+    UNION ALL SELECT 'levels', v_platform, p.name, p.value FROM platform p
+    -- what left the outbox since the sample before; a server that began to count anew says nothing once
+    UNION ALL SELECT 'counts', v_platform, 'relay_messages', p.value - b.value FROM platform p, LATERAL (
+      SELECT (x.body->'levels'->>'outbox_left_total')::float8 AS value FROM sample x WHERE x.tenant_id = v_platform AND x.seconds = 10 AND x.slot = v_slot - v_span) b
+    WHERE p.name = 'outbox_left_total' AND p.value >= b.value
+  )
+  INSERT INTO sample AS x (tenant_id, seconds, slot, body)
+  SELECT e.tenant_id, 10, v_slot, jsonb_build_object('counts', coalesce(jsonb_object_agg(e.name, e.value) FILTER (WHERE e.part = 'counts'), '{}'), 'levels', coalesce(jsonb_object_agg(e.name, e.value) FILTER (WHERE e.part = 'levels'), '{}'))
+  FROM every e GROUP BY e.tenant_id
+  ON CONFLICT (tenant_id, seconds, slot) DO UPDATE SET body = excluded.body;
+  RETURN v_slot;
 END $$;
 
 -- purpose: a sign-in comes back from its provider: once, in time, and to the browser that began it
@@ -5972,6 +6304,20 @@ CREATE POLICY engine ON stanchion.cluster TO stanchion_engine, stanchion_owner U
 
 CREATE POLICY everyone ON stanchion.cluster FOR SELECT USING (true);
 
+ALTER TABLE stanchion.consumer_group ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.consumer_group FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.consumer_group TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY everyone ON stanchion.consumer_group FOR SELECT USING (true);
+
+ALTER TABLE stanchion.consumer_lag ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.consumer_lag FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.consumer_lag TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY everyone ON stanchion.consumer_lag FOR SELECT USING (true);
+
 ALTER TABLE stanchion.dead_letter ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.dead_letter FORCE ROW LEVEL SECURITY;
 
@@ -6020,6 +6366,13 @@ ALTER TABLE stanchion.job_target FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.job_target TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.job_target FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.lag_look ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.lag_look FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.lag_look TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY everyone ON stanchion.lag_look FOR SELECT USING (true);
 
 ALTER TABLE stanchion.maintenance_job ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.maintenance_job FORCE ROW LEVEL SECURITY;
@@ -6077,6 +6430,13 @@ CREATE POLICY engine ON stanchion.person TO stanchion_engine, stanchion_owner US
 
 CREATE POLICY tenant_only ON stanchion.person FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
+ALTER TABLE stanchion.queue_pause ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.queue_pause FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.queue_pause TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.queue_pause FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
 ALTER TABLE stanchion.ready ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.ready FORCE ROW LEVEL SECURITY;
 
@@ -6111,6 +6471,13 @@ ALTER TABLE stanchion.run FORCE ROW LEVEL SECURITY;
 CREATE POLICY engine ON stanchion.run TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY tenant_only ON stanchion.run FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
+
+ALTER TABLE stanchion.sample ENABLE ROW LEVEL SECURITY;
+ALTER TABLE stanchion.sample FORCE ROW LEVEL SECURITY;
+
+CREATE POLICY engine ON stanchion.sample TO stanchion_engine, stanchion_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant_only ON stanchion.sample FOR SELECT USING (tenant_id = current_setting('stanchion.tenant')::uuid);
 
 ALTER TABLE stanchion.saved_view ENABLE ROW LEVEL SECURITY;
 ALTER TABLE stanchion.saved_view FORCE ROW LEVEL SECURITY;
@@ -6243,6 +6610,10 @@ ALTER TABLE stanchion.budget OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.cluster OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.consumer_group OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.consumer_lag OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.dead_letter OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.error_cursor OWNER TO stanchion_owner;
@@ -6256,6 +6627,8 @@ ALTER TABLE stanchion.event OWNER TO stanchion_owner;
 ALTER TABLE stanchion.inbox OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.job_target OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.lag_look OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.maintenance_job OWNER TO stanchion_owner;
 
@@ -6273,6 +6646,8 @@ ALTER TABLE stanchion.outbox_partition OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.person OWNER TO stanchion_owner;
 
+ALTER TABLE stanchion.queue_pause OWNER TO stanchion_owner;
+
 ALTER TABLE stanchion.ready OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.refused_write OWNER TO stanchion_owner;
@@ -6282,6 +6657,8 @@ ALTER TABLE stanchion.relay OWNER TO stanchion_owner;
 ALTER TABLE stanchion.result OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.run OWNER TO stanchion_owner;
+
+ALTER TABLE stanchion.sample OWNER TO stanchion_owner;
 
 ALTER TABLE stanchion.saved_view OWNER TO stanchion_owner;
 
@@ -6343,6 +6720,10 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.budget TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.cluster TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.consumer_group TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.consumer_lag TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.dead_letter TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.error_cursor TO stanchion_engine;
@@ -6356,6 +6737,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.event TO stanchion_engine;
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.inbox TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.job_target TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.lag_look TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.maintenance_job TO stanchion_engine;
 
@@ -6373,6 +6756,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.outbox_partition TO stanchion_
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.person TO stanchion_engine;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.queue_pause TO stanchion_engine;
+
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.ready TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.refused_write TO stanchion_engine;
@@ -6382,6 +6767,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.relay TO stanchion_engine;
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.result TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.run TO stanchion_engine;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.sample TO stanchion_engine;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON stanchion.saved_view TO stanchion_engine;
 
@@ -6433,11 +6820,11 @@ REVOKE UPDATE, DELETE ON stanchion.workflow FROM stanchion_engine;
 
 GRANT USAGE ON SEQUENCE stanchion.audit_audit_id_seq TO stanchion_engine;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member TO stanchion_task_service;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member, stanchion.queue_pause, stanchion.lag_look, stanchion.consumer_group, stanchion.consumer_lag TO stanchion_task_service;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member TO stanchion_orchestrator;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member, stanchion.queue_pause, stanchion.lag_look, stanchion.consumer_group, stanchion.consumer_lag TO stanchion_orchestrator;
 
-GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member TO stanchion_dashboard;
+GRANT SELECT ON stanchion.tenant, stanchion.workflow, stanchion.node_stat, stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.result, stanchion.barrier, stanchion.barrier_slot, stanchion.barrier_release, stanchion.artifact, stanchion.artifact_version, stanchion.event, stanchion.ready, stanchion.timer, stanchion.operation, stanchion.operation_probe, stanchion.budget, stanchion.spending, stanchion.approval, stanchion.approval_vote, stanchion.refused_write, stanchion.set_aside, stanchion.worker, stanchion.audit, stanchion.dead_letter, stanchion.maintenance_job, stanchion.outbox_partition, stanchion.relay, stanchion.saved_view, stanchion.job_target, stanchion.error_group, stanchion.error_member, stanchion.queue_pause, stanchion.lag_look, stanchion.consumer_group, stanchion.consumer_lag TO stanchion_dashboard;
 
 GRANT SELECT ON stanchion.task, stanchion.run, stanchion.step, stanchion.attempt, stanchion.operation, stanchion.worker TO stanchion_maintenance;
 
@@ -6687,6 +7074,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.flip
 
 GRANT EXECUTE ON FUNCTION stanchion.flip_upload TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.fold_samples'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.fold_samples TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.forget_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.forget_maintenance TO stanchion_maintenance;
@@ -6803,6 +7194,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note
 
 GRANT EXECUTE ON FUNCTION stanchion.note_failures TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_lag'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.note_lag TO stanchion_orchestrator;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.note_redriven'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.note_redriven TO stanchion_maintenance;
@@ -6851,6 +7246,14 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.outb
 
 GRANT EXECUTE ON FUNCTION stanchion.outbox_lag TO stanchion_relay, stanchion_orchestrator, stanchion_task_service, stanchion_dashboard;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.outbox_state'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.outbox_state TO stanchion_task_service, stanchion_dashboard;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_queue'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.pause_queue TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.pause_task'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.pause_task TO stanchion_task_service;
@@ -6894,6 +7297,10 @@ GRANT EXECUTE ON FUNCTION stanchion.put_in_team TO stanchion_task_service;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.read_blob'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.read_blob TO stanchion_task_service, stanchion_orchestrator, stanchion_dashboard;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.read_samples'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.read_samples TO stanchion_task_service, stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.read_value'::regproc::oid::regprocedure); END $$;
 
@@ -6963,6 +7370,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remo
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_payloads TO stanchion_maintenance;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_samples'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.remove_samples TO stanchion_maintenance;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.remove_view'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.remove_view TO stanchion_task_service;
@@ -6983,6 +7394,10 @@ DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.reop
 
 GRANT EXECUTE ON FUNCTION stanchion.reopen_steps TO stanchion_task_service;
 
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.republish_task'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.republish_task TO stanchion_task_service;
+
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.request_maintenance'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.request_maintenance TO stanchion_task_service;
@@ -6998,6 +7413,10 @@ GRANT EXECUTE ON FUNCTION stanchion.results_counts TO stanchion_worker;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.results_page'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.results_page TO stanchion_worker;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.resume_queue'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.resume_queue TO stanchion_task_service;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.retry_task'::regproc::oid::regprocedure); END $$;
 
@@ -7054,6 +7473,14 @@ GRANT EXECUTE ON FUNCTION stanchion.sweep_run TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_in'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.take_in TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_lag_look'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.take_lag_look TO stanchion_orchestrator;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_sample'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.take_sample TO stanchion_orchestrator;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_sign_in'::regproc::oid::regprocedure); END $$;
 

@@ -9,4 +9,4 @@ CREATE INDEX task_tags ON stanchion.task USING gin (tags) WHERE tags <> '{}';
 
 -- what happened in the last seconds
 
-CREATE INDEX event_lately ON stanchion.event USING brin (at) WITH (pages_per_range = 32);
+CREATE INDEX event_lately ON stanchion.event USING brin (at) WITH (pages_per_range = 32, autosummarize = on);
