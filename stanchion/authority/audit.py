@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import func, select
@@ -94,8 +94,11 @@ class Audit:
 
     def page(self, tenant_id: UUID, wanted: AuditFilter, *, limit: int, before: int | None = None) -> list[Row]:
         """Entries, the newest first."""
+        return self._page(tenant_id, wanted, limit, *([] if before is None else [_AUDIT.audit_id < before]))
+
+    def _page(self, tenant_id: UUID, wanted: AuditFilter, limit: int, *more: Any) -> list[Row]:
         columns = ("audit_id", "lane", "at", "actor", "action", "target", "detail", "hash")
-        found = select(*(_AUDIT[name] for name in columns)).where(_AUDIT.tenant_id == tenant_id)
+        found = select(*(_AUDIT[name] for name in columns)).where(_AUDIT.tenant_id == tenant_id, *more)
         for column, value in (
             (_AUDIT.actor, wanted.actor),
             (_AUDIT.action, wanted.action),
@@ -105,10 +108,12 @@ class Audit:
                 found = found.where(column == value)
         if wanted.after is not None:
             found = found.where(_AUDIT.at >= wanted.after)
-        if before is not None:
-            found = found.where(_AUDIT.audit_id < before)
         with self.database.tenant(tenant_id) as connection:
             return rows_of(connection, found.order_by(_AUDIT.audit_id.desc()).limit(limit))
+
+    def acts(self, tenant_id: UUID, wanted: AuditFilter, *, limit: int) -> list[Row]:
+        """What people and keys did, without submissions, which stand in lanes of their own; the newest first."""
+        return self._page(tenant_id, wanted, limit, _AUDIT.lane == 0)
 
     def go_on(self, tenant_id: UUID, walk: Walk, anchor: Heads, *, most: int = 50 * PAGE) -> Walk:
         """Check about `most` entries more, or all that are left."""

@@ -76,6 +76,19 @@ class Inventory:
         with self.database.tenant(tenant_id) as connection:
             return rows_of(connection, found.order_by(_WORKER.worker_id.desc()).limit(limit))
 
+    def worker(self, tenant_id: UUID, worker_id: UUID, *, of_all: bool) -> Row:
+        """One worker, as `workers` shows it; raises NotFound, also for one that serves others alone."""
+        columns: list[Any] = [c for c in _WORKER if c.name not in ("state", "tenants", *HIDDEN)]
+        columns += [_WORKER[name] if of_all else null().label(name) for name in HIDDEN]
+        found = select(*columns, _presence().label("state")).where(_WORKER.worker_id == worker_id)
+        if not of_all:
+            found = found.where(_WORKER.tenants.is_(None) | _WORKER.tenants.contains([tenant_id]))
+        with self.database.tenant(tenant_id) as connection:
+            rows = rows_of(connection, found)
+        if not rows:
+            raise missing("worker")
+        return rows[0]
+
 
 def _presence() -> Any:
     """A worker's state: one that was killed never said that it is gone, and is silent."""

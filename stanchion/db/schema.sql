@@ -1018,6 +1018,8 @@ CREATE INDEX audit_lanes ON stanchion.audit (tenant_id, lane, audit_id);
 
 CREATE INDEX audit_of_tenant ON stanchion.audit (tenant_id, audit_id);
 
+CREATE INDEX barrier_held ON stanchion.barrier (tenant_id, barrier_id) WHERE state = 'waiting' AND on_failed = 'hold' AND failed > 0;
+
 CREATE INDEX barrier_of_fan ON stanchion.barrier (fan_id) WHERE fan_id IS NOT NULL;
 
 CREATE INDEX barrier_of_run ON stanchion.barrier (run_id);

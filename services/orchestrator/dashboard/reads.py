@@ -14,6 +14,8 @@ from stanchion.authority.operations import Operations
 from stanchion.authority.people import People
 from stanchion.authority.pulse import Pulse
 from stanchion.authority.queries import Queries
+from stanchion.authority.queues import Queues
+from stanchion.authority.task_search import TaskSearch
 from stanchion.authority.webhooks import Masters, Webhooks
 from stanchion.authority.why import Asking
 from stanchion.authority.workflows import Workflows
@@ -29,6 +31,8 @@ class Reads:
         self.queries = Queries(database)
         self.graph = GraphView(database, self.workflows)
         self.fans = FanView(database)
+        self.queues = Queues(database)
+        self.search = TaskSearch(database)
         self.asking = Asking(database)
         self.operations = Operations(database)
         self.approvals = Approvals(database)

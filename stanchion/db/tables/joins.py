@@ -57,6 +57,13 @@ barrier = Table(
         "barrier_id",
         postgresql_where=text("kind = 'gather' AND state <> 'waiting' AND (NOT closed OR sweep_at IS NOT NULL)"),
     ),
+    # changes with failures alone: what people have to decide about
+    Index(
+        "barrier_held",
+        "tenant_id",
+        "barrier_id",
+        postgresql_where=text("state = 'waiting' AND on_failed = 'hold' AND failed > 0"),
+    ),
     CheckConstraint("kind IN ('after', 'gather')", name="kinds_of_barriers"),
     CheckConstraint("rule IN ('all', 'first', 'at_least')", name="rules_of_barriers"),
     CheckConstraint("on_failed IN ('fail', 'collect', 'hold')", name="what_a_failed_child_does"),

@@ -141,7 +141,7 @@ class TestGraph:
         (plan,) = steps_of(engine, mixed, "plan")
         assert nodes["plan"]["href"] == f"/steps/{ids.public(ids.STEP, plan)}"
         assert nodes["read"]["href"] == f"/tasks/{tsk(mixed)}/fan/read"
-        assert nodes["read"]["aria-label"] == "read: failed, 2 of 8 · 1 failed"
+        assert nodes["read"]["aria-label"] == "read: failed, 2/8 · 1 failed"
         assert nodes["draft"]["aria-label"] == "draft: pending; gate all: 2 / 8 arrived"
         assert nodes["plan"]["data-to"] == "read"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from ..view import Page
-from . import approval, approvals, fan, operation, operations, step, task, tasks
+from . import approval, approvals, charts, fan, home, operation, operations, step, task, tasks, workers
 
 PAGES: Final[tuple[Page, ...]] = (
+    *home.PAGES,
     *tasks.PAGES,
     *task.PAGES,
     *step.PAGES,
@@ -16,4 +17,6 @@ PAGES: Final[tuple[Page, ...]] = (
     *approval.PAGES,
     *operations.PAGES,
     *operation.PAGES,
+    *workers.PAGES,
+    *charts.PAGES,
 )

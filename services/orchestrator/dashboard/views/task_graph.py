@@ -83,7 +83,7 @@ def _node(box: Box, row: Row, placed: Layout, base: str) -> Drawn:
     is_fan = row["kind"] == "fan" or row["total"] > 1
     line = state
     if is_fan and row["total"]:
-        line = f"{done:,} of {row['total']:,}" + (f" · {failed:,} failed" if failed else "")
+        line = f"{done:,}/{row['total']:,}" + (f" · {failed:,} failed" if failed else "")
     told = f"{row['name']}: {line}" if line == state else f"{row['name']}: {state}, {line}"
     return Drawn(
         box,
