@@ -1028,6 +1028,8 @@ CREATE INDEX barrier_of_step ON stanchion.barrier (step_id) WHERE step_id IS NOT
 
 CREATE INDEX barrier_rest ON stanchion.barrier (barrier_id) WHERE kind = 'gather' AND state <> 'waiting' AND (NOT closed OR sweep_at IS NOT NULL);
 
+CREATE INDEX dead_letter_parked ON stanchion.dead_letter (tenant_id, dead_letter_id) WHERE redriven_at IS NULL;
+
 CREATE INDEX error_group_age ON stanchion.error_group (last_at);
 
 CREATE INDEX error_group_lately ON stanchion.error_group (tenant_id, last_at DESC, group_id DESC);

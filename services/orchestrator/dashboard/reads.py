@@ -9,6 +9,7 @@ from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.fan_view import FanView
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
+from stanchion.authority.jobs import Jobs
 from stanchion.authority.keys import Keys
 from stanchion.authority.operations import Operations
 from stanchion.authority.people import People
@@ -31,6 +32,7 @@ class Reads:
         self.queries = Queries(database)
         self.graph = GraphView(database, self.workflows)
         self.fans = FanView(database)
+        self.jobs = Jobs(database)
         self.queues = Queues(database)
         self.search = TaskSearch(database)
         self.asking = Asking(database)

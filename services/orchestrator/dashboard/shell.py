@@ -44,6 +44,8 @@ SECTIONS: Final = (
     Section("approvals", "Approvals", "/approvals", "a", "approvals"),
     Section("operations", "Operations", "/operations", "o", "operations"),
     Section("workers", "Workers", "/workers", "w", right="worker.read"),
+    Section("pipeline", "Outbox & lag", "/pipeline", "l", right="worker.read"),
+    Section("dead", "Dead letters", "/dead-letters", "d", "dead"),
 )
 
 
@@ -107,9 +109,10 @@ class Shell:
             return {}
 
     def _count(self, tenant_id: UUID) -> dict[str, int]:
-        operation, approval = tables.operation.c, tables.approval.c
+        operation, approval, letter = tables.operation.c, tables.approval.c, tables.dead_letter.c
         kinds = {
             "approvals": select(approval.approval_id).where(approval.state == "requested"),
+            "dead": select(letter.dead_letter_id).where(letter.redriven_at.is_(None)),
             "operations": select(operation.operation_id).where(operation.state == "unknown"),
         }
         with self.reads.database.tenant(tenant_id) as connection:

@@ -116,5 +116,6 @@ dead_letter = Table(
     at("at"),
     at("redriven_at", nullable=True),
     PrimaryKeyConstraint("dead_letter_id"),
+    Index("dead_letter_parked", "tenant_id", "dead_letter_id", postgresql_where=text("redriven_at IS NULL")),
     UniqueConstraint("topic", "partition", "offset", "at"),
 )

@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 from ..view import Page
-from . import approval, approvals, charts, fan, home, operation, operations, step, task, tasks, workers
+from . import (
+    approval,
+    approvals,
+    charts,
+    dead_letters,
+    fan,
+    home,
+    jobs,
+    operation,
+    operations,
+    step,
+    task,
+    tasks,
+    workers,
+)
 
 PAGES: Final[tuple[Page, ...]] = (
     *home.PAGES,
@@ -19,4 +33,6 @@ PAGES: Final[tuple[Page, ...]] = (
     *operation.PAGES,
     *workers.PAGES,
     *charts.PAGES,
+    *dead_letters.PAGES,
+    *jobs.PAGES,
 )

@@ -11,6 +11,10 @@ CREATE INDEX task_tags ON stanchion.task USING gin (tags) WHERE tags <> '{}';
 
 CREATE INDEX barrier_held ON stanchion.barrier (tenant_id, barrier_id) WHERE state = 'waiting' AND on_failed = 'hold' AND failed > 0;
 
+-- messages that are still parked
+
+CREATE INDEX dead_letter_parked ON stanchion.dead_letter (tenant_id, dead_letter_id) WHERE redriven_at IS NULL;
+
 -- what happened in the last seconds
 
 CREATE INDEX event_lately ON stanchion.event USING brin (at) WITH (pages_per_range = 32, autosummarize = on);
