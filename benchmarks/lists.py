@@ -21,9 +21,12 @@ PAGE = 50
 FILTERS = {
     "first_page": "",
     "failed": "state:failed",
-    "open_of_a_workflow": "is:open workflow:flow_7",
+    "open_of_a_workflow": "is:open workflow:flow_0",
     "rare_tag": "tag:rare",
-    "failed_of_a_workflow": "state:failed workflow:flow_7",
+    "frequent_tag": "tag:nightly",
+    "failed_of_a_workflow": "state:failed workflow:flow_6",
+    "nothing_in_two_indexes": "state:failed workflow:flow_7",
+    "rare_state_and_tag": "state:failed tag:rare",
 }
 
 # Triggers check transitions, and these rows never made any: they are put there as if they had come long ago.
@@ -40,7 +43,7 @@ _FAN = """
 INSERT INTO stanchion.step (tenant_id, step_id, run_id, fan_id, idx, kind, state, node, queue, workflow, workflow_version)
 SELECT %(tenant)s, CASE WHEN n < 0 THEN %(fan)s::uuid ELSE uuidv7() END, %(run)s, CASE WHEN n >= 0 THEN %(fan)s::uuid END,
   greatest(n, 0), CASE WHEN n < 0 THEN 'fan' ELSE 'step' END,
-  CASE WHEN n < 0 THEN 'running' WHEN n %% 50 = 0 THEN 'failed' WHEN n %% 7 = 0 THEN 'ready' ELSE 'succeeded' END,
+  CASE WHEN n < 0 THEN 'succeeded' WHEN n %% 50 = 0 THEN 'failed' WHEN n %% 7 = 0 THEN 'ready' ELSE 'succeeded' END,
   'visit', 'default', 'bench', 1
 FROM generate_series(-1, %(last)s::int) n
 """

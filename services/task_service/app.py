@@ -11,10 +11,12 @@ from stanchion.authority.approvals import Approvals
 from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
+from stanchion.authority.error_groups import ErrorGroups
 from stanchion.authority.events import Events
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.intake import Intake
 from stanchion.authority.inventory import Inventory
+from stanchion.authority.jobs import Jobs
 from stanchion.authority.keyring import KeyRing, cookie_name
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
@@ -23,7 +25,9 @@ from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.people import People
 from stanchion.authority.queries import Queries
+from stanchion.authority.saved_views import SavedViews
 from stanchion.authority.submission import Submission
+from stanchion.authority.task_search import TaskSearch
 from stanchion.authority.tasks import Tasks
 from stanchion.authority.webhooks import Masters, Webhooks
 from stanchion.authority.why import Asking
@@ -138,6 +142,10 @@ def deps_of(
         database=database,
         handlers=handlers_of(database, hints),
         queries=Queries(database),
+        search=TaskSearch(database),
+        jobs=Jobs(database),
+        saved_views=SavedViews(database),
+        errors=ErrorGroups(database),
         graph_view=GraphView(database, workflows),
         outcomes=Outcomes(database, workflows, objects),
         asking=Asking(database),

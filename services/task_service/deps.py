@@ -11,8 +11,10 @@ from stanchion.authority.approvals import Approvals
 from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
+from stanchion.authority.error_groups import ErrorGroups
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
+from stanchion.authority.jobs import Jobs
 from stanchion.authority.keyring import KeyRing
 from stanchion.authority.keys import Keys
 from stanchion.authority.maintenance import Maintenance
@@ -21,6 +23,8 @@ from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.people import People
 from stanchion.authority.queries import Queries
+from stanchion.authority.saved_views import SavedViews
+from stanchion.authority.task_search import TaskSearch
 from stanchion.authority.webhooks import Webhooks
 from stanchion.authority.why import Asking
 from stanchion.db.engine import Database
@@ -40,6 +44,10 @@ class Deps:
     database: Database
     handlers: Handlers
     queries: Queries
+    search: TaskSearch
+    jobs: Jobs
+    saved_views: SavedViews
+    errors: ErrorGroups
     graph_view: GraphView
     outcomes: Outcomes
     asking: Asking

@@ -25,13 +25,16 @@ from .routers import (
     approvals,
     artifacts,
     audit,
+    errors,
     events,
     inventory,
+    jobs,
     keys,
     operate,
     operations,
     people,
     reference,
+    saved_views,
     sessions,
     steps,
     tasks,
@@ -45,7 +48,7 @@ ROUTERS = (
         module.router
         for module in (tasks, artifacts, operate, steps, operations, approvals, events, why, inventory, keys)
     ),
-    *(module.router for module in (sessions, people, audit, webhooks, reference)),
+    *(module.router for module in (jobs, errors, saved_views, sessions, people, audit, webhooks, reference)),
     sessions.provider_router,
 )
 

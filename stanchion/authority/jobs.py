@@ -17,6 +17,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Select, select
 
 from stanchion.contracts import limits
+from stanchion.contracts.actions import ACTIONS
 from stanchion.contracts.filters import Filter, Term, parse
 from stanchion.db import tables
 from stanchion.db.engine import Database
@@ -44,7 +45,7 @@ NO_ACT = register_code(
     "no such job",
     status=422,
     meaning="A job in bulk does one of a few acts, to all tasks that fit a filter.",
-    fix=f"Use one of {', '.join(ACTS)}; task.reopen needs a node.",
+    fix=f"Use one of {', '.join(ACTS)}; task.reopen needs a node, task.cancel a reason.",
 )
 TOO_MANY = register_code(
     "E-JOB-02",
@@ -95,6 +96,9 @@ class Wanted:
         if (self.action == "task.reopen") != (self.node is not None):
             what = "task.reopen needs the node whose failed steps it is about, and no other job takes one"
             raise Unprocessable(NO_ACT, what, where="$.node", fix="send node with task.reopen alone")
+        if ACTIONS[self.action].final and not self.reason:
+            what = f"{self.action} of many can't be taken back: it needs a reason"
+            raise Unprocessable(NO_ACT, what, where="$.reason", fix="say why; it stands in the history of each task")
         if not 1 <= self.rate <= limits.JOB_RATE_MAX:
             what = f"a rate is 1 to {limits.JOB_RATE_MAX} a second, not {self.rate:,}"
             raise Unprocessable(BAD_RATE, what, where="$.rate")

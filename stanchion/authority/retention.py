@@ -78,6 +78,12 @@ class Retention:
             self.database.call("maintain", "SELECT stanchion.remove_workers(%s, %s, %s)", (gone, silent, limit))
         )
 
+    def remove_error_groups(self, unseen: timedelta, limit: int = 1_000) -> int:
+        """Forget groups of errors that were last seen longer ago; returns how many."""
+        return self._count(
+            self.database.call("maintain", "SELECT stanchion.remove_error_groups(%s, %s)", (unseen, limit))
+        )
+
     @staticmethod
     def _count(rows: list[tuple[int, ...]]) -> int:
         return int(rows[0][0])

@@ -7,36 +7,31 @@ stopped before the end. Where it stopped is the cursor of the next page, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from sqlalchemy import Connection, Select, func, literal, select, text, true, union_all
+from sqlalchemy import Select, func, literal, select, union_all
 
 from stanchion.contracts import limits
 from stanchion.contracts.filters import Filter, Term
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unavailable
-from stanchion.runtime.clock import Deadline, monotonic
+from stanchion.runtime.clock import Deadline
 
-from .queries import TASK_COLUMNS, rows_of
+from .queries import rows_of
 from .rows import Row
-from .task_terms import CLOSED, OPEN, Bounds, bounds, conditions, plan, window
+from .task_terms import CLOSED, OPEN, Plain, bounds, conditions, plan
+from .task_walk import TOO_SLOW, Walk, bounded
 
 Order = Literal["newest", "oldest", "still"]
 ORDERS: Final = ("newest", "oldest", "still")
 """`still`: of what is open, that without a change for longest."""
 
-TOO_SLOW: Final = "E-DB-05"
 JOB_SECONDS: Final = 20.0  # for one part of a job's way: nobody waits for it
 STILL_TASKS: Final = 5_000  # open tasks whose last change is looked at, the oldest
-_FIRST: Final = {True: 500, False: 5_000}  # rows of the first window, by whether looking at one is dear
-_LARGEST: Final = 50_000
-_QUICK_SECONDS: Final = 0.2
 
 _TASK = tables.task.c
 _RUN = tables.run.c
@@ -72,78 +67,6 @@ class Sample:
 
     count: Count
     first: list[Row] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Walk:
-    """A way through the tasks of a tenant, window by window, until enough are found or the time is over."""
-
-    database: Database
-    tenant_id: UUID
-    wanted: Filter
-    within: Bounds
-    forward: bool
-    deadline: Deadline
-    looked: int = 0
-    ended: bool = False
-    at: UUID | None = None
-
-    def rows(self, most: int) -> Iterator[Row]:
-        """At most so many tasks in order; `ended` and `at` say afterwards how far it came."""
-        way = plan(self.wanted)
-        size = _FIRST[way.is_dear] if way.rest else most
-        while most > 0 and not self.deadline.passed:
-            began = monotonic()
-            try:
-                count, edge, rows = self._look(way.branches, way.rest, size, most)
-            except Unavailable as error:
-                if error.code != TOO_SLOW:
-                    raise
-                if size == 1:
-                    return
-                size = max(1, size // 8)  # rows that are dear to look at: the next window has fewer
-                continue
-            yield from rows
-            self.looked += count if way.rest else 0
-            most -= len(rows)
-            self._step(edge if most > 0 or not rows else rows[-1]["task_id"])
-            if count < size and most > 0:
-                self.ended = True
-                return
-            if monotonic() - began < _QUICK_SECONDS and way.rest:
-                size = min(size * 4, _LARGEST)
-
-    def _step(self, to: UUID | None) -> None:
-        if to is not None:
-            self.at = to
-            self.within = replace(self.within, **{"after" if self.forward else "before": to})
-
-    def _look(self, branches: Any, rest: tuple[Term, ...], size: int, most: int) -> tuple[int, UUID | None, list[Row]]:
-        seen = window(self.tenant_id, branches, self.within, size, forward=self.forward).cte("seen")
-        order, back = seen.c.task_id.desc(), seen.c.task_id.asc()
-        order, back = (back, order) if self.forward else (order, back)
-        fits = (
-            select(*_shown(seen), _RUN.paused_at)
-            .outerjoin(tables.run, _RUN.run_id == seen.c.run_id)
-            .where(*conditions(rest, seen.c))
-            .order_by(order)
-            .limit(most)
-            .subquery("fits")
-        )
-        edge = select(seen.c.task_id).order_by(back).limit(1).scalar_subquery()
-        stats = select(
-            select(func.count()).select_from(seen).scalar_subquery().label("n"), edge.label("edge")
-        ).subquery()
-        with _bounded(self.database, self.tenant_id, self.deadline.left) as connection:
-            rows = rows_of(connection, select(stats, fits).select_from(stats.outerjoin(fits, true())))
-        count, last = rows[0].pop("n"), rows[0].pop("edge")
-        found = [{name: value for name, value in row.items() if name not in ("n", "edge")} for row in rows]
-        return count, last, sorted_of([row for row in found if row["task_id"] is not None], forward=self.forward)
-
-
-def sorted_of(rows: list[Row], *, forward: bool) -> list[Row]:
-    """By id: a join keeps no order."""
-    return sorted(rows, key=lambda row: row["task_id"].int, reverse=not forward)
 
 
 class TaskSearch:
@@ -217,7 +140,7 @@ class TaskSearch:
             return dict.fromkeys((*OPEN, *CLOSED))
         most = limits.COUNTED_ROWS
         try:
-            with _bounded(self.database, tenant_id, limits.SEARCH_SECONDS) as connection:
+            with bounded(self.database, tenant_id, limits.SEARCH_SECONDS) as connection:
                 found = {row["state"]: row["n"] for row in rows_of(connection, _counting(tenant_id, terms, most + 1))}
         except Unavailable as error:
             if error.code != TOO_SLOW:
@@ -227,15 +150,13 @@ class TaskSearch:
         opened: dict[str, Count | None] = {str(state): Count(found.get(state, 0), whole) for state in OPEN}
         return opened | {str(s): Count(min(found.get(s, 0), most), found.get(s, 0) <= most) for s in CLOSED}
 
-    def _walk(
-        self, tenant_id: UUID, wanted: Filter, at: UUID | None, since: datetime | None, *, forward: bool
-    ) -> _Walk:
+    def _walk(self, tenant_id: UUID, wanted: Filter, at: UUID | None, since: datetime | None, *, forward: bool) -> Walk:
         within = bounds(wanted.terms, since)
         if at is not None:
             within = replace(within, **{"after" if forward else "before": at})
         if since is not None:
             wanted = Filter((*wanted.terms, Term("created", (since.isoformat(),), ">=")))
-        return _Walk(self.database, tenant_id, wanted, within, forward, Deadline(limits.SEARCH_SECONDS))
+        return Walk(self.database, tenant_id, wanted, within, forward, Deadline(limits.SEARCH_SECONDS))
 
     def _failed_steps(self, tenant_id: UUID, runs: list[UUID], node: str) -> int:
         step = tables.step.c
@@ -260,15 +181,11 @@ class TaskSearch:
         )
         changed = func.coalesce(last, _RUN.updated_at).label("changed_at")
         found = select(_RUN.run_id, changed).where(_RUN.run_id.in_([row["run_id"] for row in rows]))
-        with _bounded(self.database, tenant_id, 2 * limits.SEARCH_SECONDS) as connection:
+        with bounded(self.database, tenant_id, 2 * limits.SEARCH_SECONDS) as connection:
             moments = {row["run_id"]: row["changed_at"] for row in rows_of(connection, found)}
         shown = [row | {"changed_at": moments.get(row["run_id"], row["updated_at"])} for row in rows]
         shown.sort(key=lambda row: (row["changed_at"], row["task_id"].int))
         return Found(shown[:limit], None, walk.looked, not walk.ended, since)
-
-
-def _shown(seen: Any) -> list[Any]:
-    return [seen.c[column.key] for column in TASK_COLUMNS]
 
 
 def _counting(tenant_id: UUID, terms: tuple[Term, ...], most: int) -> Select[Any]:
@@ -277,8 +194,9 @@ def _counting(tenant_id: UUID, terms: tuple[Term, ...], most: int) -> Select[Any
     def limited(*more: Any) -> Any:
         found = select(_TASK.state).where(_TASK.tenant_id == tenant_id, *more)
         if terms:
-            found = found.join(tables.run, _RUN.run_id == _TASK.run_id).where(*conditions(terms, _Plain()))
-        return found.limit(most).subquery()
+            found = found.join(tables.run, _RUN.run_id == _TASK.run_id).where(*conditions(terms, Plain()))
+        # in the order of the index that is meant: others have rows of all tenants
+        return found.order_by(_TASK.task_id.desc()).limit(most).subquery()
 
     parts = []
     for state in CLOSED:
@@ -287,19 +205,3 @@ def _counting(tenant_id: UUID, terms: tuple[Term, ...], most: int) -> Select[Any
     opened = limited(_TASK.ended_at.is_(None))
     parts.append(select(opened.c.state, func.count().label("n")).group_by(opened.c.state))
     return select(union_all(*parts).subquery())
-
-
-class _Plain:
-    """The columns of tasks under the names that `TASK_COLUMNS` gives them."""
-
-    def __getattr__(self, name: str) -> Any:
-        return _TASK["workflow_version" if name == "version" else name]
-
-
-@contextmanager
-def _bounded(database: Database, tenant_id: UUID, seconds: float) -> Iterator[Connection]:
-    """A connection that shows one tenant, whose statements end after so many seconds."""
-    with database.tenant(tenant_id) as connection:
-        milliseconds = str(max(1, round(seconds * 1_000)))
-        connection.execute(text("SELECT set_config('statement_timeout', :ms, true)"), {"ms": milliseconds})
-        yield connection

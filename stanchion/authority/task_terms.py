@@ -69,6 +69,7 @@ class Bounds:
 class Plan:
     """How a filter is looked up: branches that an index serves in order, and the terms that are left for each row."""
 
+    terms: tuple[Term, ...]
     branches: tuple[Condition, ...]
     rest: tuple[Term, ...]
 
@@ -81,11 +82,11 @@ class Plan:
 def plan(wanted: Filter) -> Plan:
     """The branches and the rest of a filter that is settled."""
     terms = tuple(_ids_of_words(wanted.terms))
-    for choose in (_by_id, _by_key, _by_state, _by_tag, _by_workflow):
+    for choose in (_by_id, _by_key, _by_state, _by_workflow):
         if (found := choose(terms)) is not None:
             used, branches = found
-            return Plan(branches, tuple(term for term in terms if term is not used))
-    return Plan((), terms)
+            return Plan(terms, branches, tuple(term for term in terms if term is not used))
+    return Plan(terms, (), terms)
 
 
 def conditions(terms: Iterable[Term], row: Any) -> list[Condition]:
@@ -142,12 +143,6 @@ def _by_state(terms: Sequence[Term]) -> _Choice:
 def _by_flag(terms: Sequence[Term]) -> _Choice:
     term = next((term for term in terms if term.name == "is" and term.values == ("open",) and not term.negated), None)
     return None if term is None else (term, (_T.ended_at.is_(None),))
-
-
-def _by_tag(terms: Sequence[Term]) -> _Choice:
-    term = _only(terms, "tag")
-    # the index holds those that have any: said here, so that the planner may use it
-    return None if term is None else (term, (and_(_T.tags != [], _T.tags.overlap(list(term.values))),))
 
 
 def _by_workflow(terms: Sequence[Term]) -> _Choice:
@@ -218,7 +213,8 @@ def _workflow(term: Term, row: Any) -> Condition:
 
 
 def _tag(term: Term, row: Any) -> Condition:
-    return row.tags.overlap(list(term.values))  # type: ignore[no-any-return]  # rows are named by their columns
+    tagged: Condition = row.tags.overlap(list(term.values))
+    return tagged
 
 
 def _priority(term: Term, row: Any) -> Condition:
@@ -323,6 +319,26 @@ _MEANINGS: Final[dict[str, Callable[[Term, Any], Condition]]] = {
     INPUT: _input,
     WORD: _word,
 }
+
+
+def gathering(tenant_id: UUID, terms: Sequence[Term], within: Bounds, most: int, *, forward: bool) -> Select[Any]:
+    """The next `most` tasks that fit, found by whatever indexes narrow most, together, and put in order afterwards."""
+    found = select(*TASK_COLUMNS, _R.paused_at).outerjoin(tables.run, _R.run_id == _T.run_id)
+    found = found.where(_T.tenant_id == tenant_id, *within.conditions(), *conditions(terms, Plain()))
+    for term in terms:
+        if term.name == "tag" and not term.negated:
+            tagged = select(func.stanchion.tasks_with_tags(literal(list(term.values), ARRAY(Text))))
+            found = found.where(_T.task_id == any_(func.array(tagged.scalar_subquery())))
+    # an order that no index has: with one, a search for something rare was planned as a walk over everything
+    order = cast(_T.task_id, Text)
+    return found.order_by(order.asc() if forward else order.desc()).limit(most)
+
+
+class Plain:
+    """The columns of tasks under the names that `TASK_COLUMNS` gives them."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _T["workflow_version" if name == "version" else name]
 
 
 def window(tenant_id: UUID, branches: Sequence[Condition], within: Bounds, size: int, *, forward: bool) -> Select[Any]:

@@ -1,42 +1,37 @@
-"""Which tasks an act is about: ids, or all that fit a filter."""
+"""Which tasks an act is about: ids, or all that fit a filter; what is about many becomes a job."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import click
 
 from stanchion.cli.api import Api
 from stanchion.cli.exit_codes import DONE, PARTLY_DONE, USAGE, of_error
-from stanchion.cli.printer import say
 from stanchion.errors import StanchionError, Unprocessable
 
-MOST: Final = 10_000
-_PAGE: Final = 1_000
-_NAMES: Final = ("state", "workflow", "tag", "submitted_after")
+AT_ONCE: Final = 1_000
+"""Above so many that fit a filter, the maintenance worker does it as a job: this command may be closed."""
 
 
-def filter_of(text: str) -> dict[str, str]:
-    """`state:running,failed tag:x workflow:brief` as a query; raises Unprocessable E-CLI-01."""
-    query: dict[str, str] = {}
-    for word in text.split():
-        name, colon, value = word.partition(":")
-        if not colon or not value or name not in _NAMES or name in query:
-            raise Unprocessable(
-                USAGE, f"{word[:60]!a} is no filter", fix=f"'state:running tag:x'; names are {', '.join(_NAMES)}"
-            )
-        query[name] = value
-    if not query:
-        raise Unprocessable(USAGE, "the filter is empty", fix="'state:running tag:x'")
-    return query
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The tasks of an act by id; or, when more fit the filter than are done from here, the filter alone."""
+
+    ids: list[str] = field(default_factory=list)
+    filter: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.ids) or self.filter is not None
 
 
-def every_task(api: Api, query: Mapping[str, Any], most: int | None = MOST) -> Iterator[Mapping[str, Any]]:
-    """All tasks that fit, newest first, page by page."""
+def every_task(api: Api, query: Mapping[str, Any], most: int | None) -> Iterator[Mapping[str, Any]]:
+    """All tasks that fit, in order, page by page."""
     cursor, count = None, 0
     while True:
-        rest = _PAGE if most is None else min(_PAGE, most - count)
+        rest = AT_ONCE if most is None else min(AT_ONCE, most - count)
         page = api.client.page("/v1/tasks", {**query, "limit": rest, "cursor": cursor})
         yield from page.items
         count += len(page.items)
@@ -45,18 +40,27 @@ def every_task(api: Api, query: Mapping[str, Any], most: int | None = MOST) -> I
             return
 
 
-def chosen(api: Api, texts: Sequence[str], text: str | None) -> list[str]:
-    """The tasks of an act; raises Unprocessable E-CLI-01 when neither or both are given."""
+def chosen(api: Api, texts: Sequence[str], text: str | None) -> Chosen:
+    """The tasks of an act; raises Unprocessable E-CLI-01 when neither or both are given, E-FILTER-... for a bad filter."""
+    from stanchion.contracts.filters import needed
+
     if bool(texts) == (text is not None):
         raise Unprocessable(USAGE, "name tasks, or give a --filter", fix="@last, or --filter 'state:running tag:x'")
     if text is None:
-        return api.task_ids(texts)
-    found = [str(task["task_id"]) for task in every_task(api, filter_of(text), MOST + 1)]
-    if len(found) > MOST:
-        say(
-            api.session, f"more than {MOST:,} tasks fit; this is about the newest {MOST:,}: run it again for the others"
-        )
-    return found[:MOST]
+        return Chosen(api.task_ids(texts))
+    wanted = str(needed(text, "--filter"))
+    found = [str(task["task_id"]) for task in every_task(api, {"q": wanted, "scope": "all"}, AT_ONCE + 1)]
+    return Chosen(filter=wanted) if len(found) > AT_ONCE else Chosen(found)
+
+
+def do_all(api: Api, tasks: Chosen, act: Callable[[str], Mapping[str, Any]], action: str) -> int:
+    """Do an act that can be taken back to each, or start the job that does; the exit code."""
+    if tasks.filter is None:
+        return each(api, tasks.ids, act)
+    from stanchion.cli.confirming import Consent
+    from stanchion.cli.job import begin
+
+    return begin(api, {"action": action, "filter": tasks.filter}, Consent(yes=True, dry_run=False, expect_count=None))
 
 
 def each(api: Api, task_ids: Sequence[str], act: Callable[[str], Mapping[str, Any]]) -> int:

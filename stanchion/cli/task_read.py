@@ -28,6 +28,8 @@ _LIMIT = click.option("--limit", type=click.IntRange(1, 100_000), default=50, he
         "stanchion task list",
         "stanchion task list --state running,failed --workflow brief",
         "stanchion task list --tag nightly --limit 1000 --jsonl",
+        "stanchion task list --filter 'state:failed started:<2h -workflow:healthcheck error:timeout'",
+        "stanchion task list --order still   # what has not moved for longest",
         "stanchion task list --state failed --quiet | xargs stanchion task retry",
     ],
     see_also=["stanchion task show", "stanchion task watch"],
@@ -40,9 +42,12 @@ _LIMIT = click.option("--limit", type=click.IntRange(1, 100_000), default=50, he
 @click.option("--workflow", metavar="NAME", shell_complete=completing.workflows)
 @click.option("--tag", metavar="TEXT")
 @click.option("--submitted-after", metavar="TIME", help="RFC 3339.")
+@click.option("--filter", "q", metavar="TEXT", help="All that fit, e.g. 'is:open tag:x created:>2h'.")
+@click.option("--order", type=click.Choice(["newest", "oldest", "still"]), help="still: longest without a change.")
+@click.option("--scope", metavar="AGE", help="How far back what no index serves is looked for: 30d, all; default 7d.")
 @_LIMIT
 def list_tasks(session: Session, limit: int, **query: str | None) -> None:
-    """List tasks, newest first."""
+    """List tasks, newest first. What a filter may say stands in docs/reference/filters.md."""
     api = Api(session)
     columns = [
         field("task", "task_id"),

@@ -13,8 +13,9 @@ from stanchion.cli.api import Api
 from stanchion.cli.command import verb
 from stanchion.cli.confirming import Consent, dangerous
 from stanchion.cli.exit_codes import CONFLICT, DONE, PARTLY_DONE, USAGE
+from stanchion.cli.job import begin
 from stanchion.cli.printer import Printer, say
-from stanchion.cli.selecting import FILTER, chosen, each
+from stanchion.cli.selecting import AT_ONCE, FILTER, chosen, do_all, each
 from stanchion.cli.session import Session
 from stanchion.errors import Unprocessable
 
@@ -42,9 +43,11 @@ def cancel(session: Session, tasks: tuple[str, ...], selection: str | None, reas
     """Cancel tasks: what has not started never will, what runs gets a grace of 30 seconds."""
     api = Api(session)
     found = chosen(api, tasks, selection)
-    if not found or not consent.obtain(session, f"cancel {_counted(found)}", len(found), where=_place(api)):
+    if found.filter is not None:
+        return begin(api, {"action": "task.cancel", "filter": found.filter, "reason": reason or None}, consent)
+    if not found or not consent.obtain(session, f"cancel {_counted(found.ids)}", len(found.ids), where=_place(api)):
         return DONE
-    return each(api, found, lambda one: api.client.cancel(one, reason=reason))
+    return each(api, found.ids, lambda one: api.client.cancel(one, reason=reason))
 
 
 @verb(
@@ -57,7 +60,7 @@ def cancel(session: Session, tasks: tuple[str, ...], selection: str | None, reas
 def pause(session: Session, tasks: tuple[str, ...], selection: str | None) -> int:
     """Start nothing new of a task; what runs goes on."""
     api = Api(session)
-    return each(api, chosen(api, tasks, selection), api.client.pause)
+    return do_all(api, chosen(api, tasks, selection), api.client.pause, "task.pause")
 
 
 @verb("resume", examples=["stanchion task resume @last"], see_also=["stanchion task pause"])
@@ -66,7 +69,7 @@ def pause(session: Session, tasks: tuple[str, ...], selection: str | None) -> in
 def resume(session: Session, tasks: tuple[str, ...], selection: str | None) -> int:
     """Go on with a paused task."""
     api = Api(session)
-    return each(api, chosen(api, tasks, selection), api.client.resume)
+    return do_all(api, chosen(api, tasks, selection), api.client.resume, "task.resume")
 
 
 @verb(
@@ -96,11 +99,16 @@ def retry(
     allowed = budgets.given(budget)
     api = Api(session)
     found = chosen(api, tasks, selection)
+    if found.filter is not None:
+        if allowed:
+            fix = "narrow the filter, or leave --budget out: each goes on with what it has"
+            raise Unprocessable(USAGE, f"more than {AT_ONCE:,} tasks fit, and a job gives no budgets", fix=fix)
+        return begin(api, {"action": "task.retry", "filter": found.filter, "reason": reason or None}, consent)
     # One task by its name is what the person means; many by a filter deserve a look.
     asked = Consent(consent.yes or selection is None, consent.dry_run, consent.expect_count)
-    if not found or not asked.obtain(session, f"retry {_counted(found)}", len(found), where=_place(api)):
+    if not found or not asked.obtain(session, f"retry {_counted(found.ids)}", len(found.ids), where=_place(api)):
         return DONE
-    return each(api, found, lambda one: api.client.retry(one, reason=reason, budget=allowed))
+    return each(api, found.ids, lambda one: api.client.retry(one, reason=reason, budget=allowed))
 
 
 @verb(

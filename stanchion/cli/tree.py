@@ -92,6 +92,32 @@ TREE: Final = Branch(
                 "redrive": Leaf("stanchion.cli.dead:redrive", "send parked messages again"),
             },
         ),
+        "job": Branch(
+            "jobs in bulk",
+            {
+                "list": Leaf("stanchion.cli.job:list_jobs", "list jobs and how far they are"),
+                "show": Leaf("stanchion.cli.job:show", "show one with what it skipped"),
+                "start": Leaf("stanchion.cli.job:start", "do one act to all tasks that fit a filter"),
+                "watch": Leaf("stanchion.cli.job:watch", "follow one until it ends"),
+                "stop": Leaf("stanchion.cli.job:stop", "stop one"),
+            },
+        ),
+        "error": Branch(
+            "errors in groups",
+            {
+                "list": Leaf("stanchion.cli.error:list_errors", "list failures that are the same as one"),
+                "show": Leaf("stanchion.cli.error:show", "show a group with an example and its steps"),
+                "mark": Leaf("stanchion.cli.error:mark", "say what is known of a group"),
+            },
+        ),
+        "view": Branch(
+            "saved views",
+            {
+                "list": Leaf("stanchion.cli.view:list_views", "list views of the task list"),
+                "save": Leaf("stanchion.cli.view:save", "keep a filter under a name"),
+                "rm": Leaf("stanchion.cli.view:remove", "remove one"),
+            },
+        ),
         "key": Branch(
             "API keys",
             {

@@ -48,6 +48,7 @@ NAMES: Final[dict[str, str]] = {
 
 ORDERED: Final = frozenset({"priority", "created", "started", "ended", "changed", INPUT})
 """Names that take > >= < <=."""
+TIMES: Final = frozenset({"created", "started", "ended", "changed"})
 NEEDS_PAYLOAD: Final = frozenset({"error", INPUT})
 """Names that tell something of payloads: for those alone who may see them."""
 _MEANT: Final = {"status": "state", "name": "workflow", "submitted": "created", "submitted_after": "created"}
@@ -258,7 +259,7 @@ def _quoted(value: str, *, word: bool) -> str:
 def _settled(term: Term, subject: str, now: datetime) -> Term:
     if term.name == "by":
         return Term(term.name, tuple(subject if one == "me" else one for one in term.values), "", term.negated)
-    if term.name in ("created", "started", "ended", "changed"):
+    if term.name in TIMES:
         operator, value = moment_of(term.operator, term.values[0], now)
         return Term(term.name, (value, *term.values[1:]), operator, term.negated)
     return term

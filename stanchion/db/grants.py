@@ -173,6 +173,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "note_failures": (MAINTENANCE,),
     "remove_error_groups": (MAINTENANCE,),
     "mark_error": (TASK_SERVICE,),
+    "tasks_with_tags": (TASK_SERVICE, DASHBOARD, MAINTENANCE),
     "save_view": (TASK_SERVICE,),
     "remove_view": (TASK_SERVICE,),
     "next_redrives": (MAINTENANCE,),

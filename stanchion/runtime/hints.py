@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RELAY: Final = "relay"  # rows were put into the outbox
 ORCHESTRATOR: Final = "orchestrator"  # something may be due
+MAINTENANCE: Final = "maintenance"  # a job was asked for, or stopped
 WORKERS: Final = "workers"  # steps came back from a worker that was lost or leaves: their offers may go where it read
 
 SPACING_SECONDS: Final = 0.002

@@ -85,11 +85,14 @@ class AsyncClient:
         state: str | Sequence[str] | None = None,
         workflow: str | None = None,
         tag: str | Sequence[str] | None = None,
+        filter: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Page[TaskInfo]:
-        """One page of tasks, newest first."""
-        call = partial(self.sync.list, state=state, workflow=workflow, tag=tag, limit=limit, cursor=cursor)
+        """One page of tasks, newest first; `filter` is a text such as `"is:open created:>2h"`."""
+        call = partial(
+            self.sync.list, state=state, workflow=workflow, tag=tag, filter=filter, limit=limit, cursor=cursor
+        )
         return await self._run(call)
 
     async def steps(

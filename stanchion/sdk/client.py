@@ -99,11 +99,12 @@ class Client:
         state: str | Sequence[str] | None = None,
         workflow: str | None = None,
         tag: str | Sequence[str] | None = None,
+        filter: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> Page[TaskInfo]:
-        """One page of tasks, newest first."""
-        query = {"state": state, "workflow": workflow, "tag": tag, "limit": limit, "cursor": cursor}
+        """One page of tasks, newest first; `filter` is a text such as `"is:open created:>2h"`."""
+        query = {"q": filter, "state": state, "workflow": workflow, "tag": tag, "limit": limit, "cursor": cursor}
         page = self.page("/v1/tasks", query)
         return Page(tuple(TaskInfo.read(item) for item in page.items), page.next)
 

@@ -8,6 +8,7 @@ from functools import partial
 from threading import Event
 
 from stanchion.authority.bulk_redrive import BulkRedrive
+from stanchion.authority.error_groups import ErrorCollector
 from stanchion.authority.job_acts import JobActs
 from stanchion.authority.jobs import KIND as BULK
 from stanchion.authority.maintenance import REDRIVE, Maintenance
@@ -18,7 +19,7 @@ from stanchion.authority.sweeping import Sweeping
 from stanchion.bus.producer import Producer
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
-from stanchion.runtime.hints import ORCHESTRATOR, RELAY, Hints
+from stanchion.runtime.hints import MAINTENANCE, ORCHESTRATOR, RELAY, Hints
 from stanchion.runtime.http import HttpServer, health_app, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging
@@ -56,7 +57,7 @@ def assembled(settings: MaintenanceSettings) -> Service:
     performer = service.add(Performer(maintenance, work, settings.job_lease_seconds))
     runner = QueueRunner(link, settings.queue, performer.perform, settings.instance)
     planner = Planner(maintenance, link, settings.queue, periods(settings), settings.plan_seconds)
-    wake = hints.subscribe(["maintenance"], Event())
+    wake = hints.subscribe([MAINTENANCE], Event())
     planning = service.add_loop("job-planner", planner.run_once, idle_wait=settings.plan_seconds, wake=wake)
     running = service.add_loop("queue-runner", runner.run_once, idle_wait=5.0)
     if settings.http_port is not None:
@@ -76,6 +77,7 @@ def periods(settings: MaintenanceSettings) -> dict[str, int]:
         "tidy": settings.tidy_every_seconds,
         "sweep": settings.sweep_every_seconds,
         "orphans": settings.orphans_every_seconds,
+        "errors": settings.errors_every_seconds,
     }
 
 
@@ -96,7 +98,8 @@ def works(
         "dead-letters": partial(jobs.dead_letters, retention, *letters),
         "sweep": partial(jobs.sweep, sweeping),
         "orphans": partial(jobs.find_orphans, sweeping),
-        "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds, retention, *workers),
+        "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds, retention, *workers, days[1]),
+        "errors": partial(jobs.group_errors, ErrorCollector(database)),
         REDRIVE: jobs.Redriving(BulkRedrive(database), producer),
         BULK: Bulk(JobActs(database), partial(_wake, hints)),
     }

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from stanchion.authority.bulk_redrive import BulkRedrive
 from stanchion.authority.dead_letters import OUTBOX, Kept
+from stanchion.authority.error_groups import ErrorCollector
 from stanchion.authority.maintenance import Job, Maintenance
 from stanchion.authority.recounts import Recounts
 from stanchion.authority.retention import Retention
@@ -33,14 +34,30 @@ log = get_logger()
 
 
 def tidy(
-    maintenance: Maintenance, after_seconds: int, retention: Retention, gone: timedelta, silent: timedelta, job: Job
+    maintenance: Maintenance,
+    after_seconds: int,
+    retention: Retention,
+    gone: timedelta,
+    silent: timedelta,
+    unseen: timedelta,
+    job: Job,
 ) -> Part:
-    """Remove the rows of maintenance jobs and of workers that ended long ago, and of workers that fell silent."""
+    """Remove the rows of maintenance jobs and of workers that ended long ago, and of workers that fell silent, and groups
+    of errors that nobody has seen any more."""
     removed = maintenance.forget(after_seconds, TIDY_ROWS)
     workers = retention.remove_workers(gone, silent, TIDY_ROWS)
     metrics.removed.labels("jobs").inc(removed)
     metrics.removed.labels("workers").inc(workers)
-    return Part(_added(job.result, removed=removed, workers=workers), more=TIDY_ROWS in (removed, workers))
+    errors = retention.remove_error_groups(unseen, TIDY_ROWS)
+    metrics.removed.labels("groups of errors").inc(errors)
+    counted = _added(job.result, removed=removed, workers=workers, errors=errors)
+    return Part(counted, more=TIDY_ROWS in (removed, workers, errors))
+
+
+def group_errors(collector: ErrorCollector, job: Job) -> Part:
+    """Put the failures that are new into groups."""
+    grouped, more = collector.collect()
+    return Part(_added(job.result, grouped=grouped), more=more)
 
 
 def dead_letters(retention: Retention, older: timedelta, most: int, most_bytes: int, job: Job) -> Part:

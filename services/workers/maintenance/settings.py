@@ -64,6 +64,9 @@ class MaintenanceSettings(ServiceSettings):
     orphans_every_seconds: int = Field(
         default=21_600, ge=1, le=30 * DAY_SECONDS
     )  # how often the whole object store is looked through for content without a version
+    errors_every_seconds: int = Field(
+        default=30, ge=1, le=30 * DAY_SECONDS
+    )  # how often failures of steps are put into groups
     artifact_grace_hours: float = Field(
         default=limits.ARTIFACT_GRACE_HOURS, ge=0, le=8_760
     )  # how long an upload may take

@@ -13,6 +13,7 @@ from . import (
     database_page,
     error_page,
     failpoint_page,
+    filters_page,
     limit_page,
     message_page,
     python_page,
@@ -48,6 +49,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("python.md", "Python", "what `stanchion` exports", python_page.python_page),
     Page("http-api.md", "HTTP API", "every route of the task service", api_page.api_page),
     Page("cli.md", "Command line", "every command, exit codes", cli_page.cli_page),
+    Page("filters.md", "Filters", "how tasks are filtered", filters_page.filters_page),
     Page("topics.md", "Topics", "who reads what, keys, retention", message_page.topics_page),
     Page(
         "messages.md",

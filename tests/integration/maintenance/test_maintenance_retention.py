@@ -130,7 +130,9 @@ def test_workers_that_are_gone_are_forgotten(hand: Hand, admin: Admin) -> None:
             (name, state, days),
         )
     retention = Retention(hand.database)
-    work = partial(jobs.tidy, hand.maintenance, 86_400, retention, timedelta(days=1), timedelta(days=7))
+    work = partial(
+        jobs.tidy, hand.maintenance, 86_400, retention, timedelta(days=1), timedelta(days=7), timedelta(days=365)
+    )
     assert run(hand, admin, "tidy", work)["workers"] == 2
     names = {name for (name,) in admin.execute("SELECT name FROM stanchion.worker").fetchall()}
     assert {"lives", "ended", "silent"} == names

@@ -8,8 +8,9 @@ import sys
 import click
 import pytest
 
+from stanchion.cli.api import Api
 from stanchion.cli.confirming import Consent
-from stanchion.cli.selecting import filter_of
+from stanchion.cli.selecting import chosen
 from stanchion.cli.session import Session
 from stanchion.errors import Conflict, Unprocessable
 
@@ -54,17 +55,15 @@ def test_a_wrong_count_refuses() -> None:
         consent.obtain(SESSION, "x", 4)
 
 
-def test_a_filter_is_names_and_values() -> None:
-    """As the list takes them."""
-    assert filter_of("state:running,failed tag:a:b workflow:brief") == {
-        "state": "running,failed",
-        "tag": "a:b",
-        "workflow": "brief",
-    }
-
-
-@pytest.mark.parametrize("text", ["", "running", "colour:red", "state:", "state:a state:b"])
-def test_what_is_no_filter_is_refused(text: str) -> None:
-    """A misspelt filter that is passed over would mean all tasks."""
-    with pytest.raises(Unprocessable):
-        filter_of(text)
+def test_an_act_is_about_names_or_a_filter() -> None:
+    """Neither or both is refused before anything is asked, and so is a filter that can't be read, or that is empty."""
+    for texts, text, code in (
+        ([], None, "E-CLI-01"),
+        (["@last"], "state:running", "E-CLI-01"),
+        ([], " ", "E-FILTER-04"),
+        ([], "colour:red", "E-FILTER-01"),
+        ([], "state:", "E-FILTER-03"),
+    ):
+        with pytest.raises(Unprocessable) as caught:
+            chosen(Api(SESSION), texts, text)
+        assert caught.value.code == code

@@ -5533,6 +5533,14 @@ CREATE FUNCTION take_sign_in(p_tenant uuid, p_state bytea, p_binder bytea) RETUR
   DELETE FROM sign_in s WHERE s.state_hash = p_state AND s.tenant_id = p_tenant AND s.binder_hash = p_binder AND s.expires_at > clock() RETURNING s.nonce, s.verifier, s.return_to
 $$;
 
+-- purpose: the tasks of the connection's tenant that have one of these tags. A function, since an index on tags is not used behind row-level security: overlap of arrays is not leakproof
+-- transition: none
+-- fenced by: the tenant that the connection shows
+-- locks: none
+CREATE FUNCTION tasks_with_tags(p_tags text[]) RETURNS SETOF uuid LANGUAGE sql STABLE ROWS 1000 SET search_path = stanchion, pg_temp AS $$
+  SELECT t.task_id FROM task t WHERE t.tenant_id = current_setting('stanchion.tenant')::uuid AND t.tags <> '{}' AND t.tags && p_tags
+$$;
+
 -- purpose: a person says what became of an operation of unknown fate, why, and by what that is proven
 -- transition: operation unknown -> confirmed|prepared|not_done; with the last doubt gone its step goes on
 -- fenced by: the operation being unknown
@@ -7485,6 +7493,10 @@ GRANT EXECUTE ON FUNCTION stanchion.take_sample TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.take_sign_in'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.take_sign_in TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tasks_with_tags'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.tasks_with_tags TO stanchion_task_service, stanchion_dashboard, stanchion_maintenance;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.tell_operation'::regproc::oid::regprocedure); END $$;
 
