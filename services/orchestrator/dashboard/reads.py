@@ -6,6 +6,7 @@ from stanchion.authority.approvals import Approvals
 from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
+from stanchion.authority.error_groups import ErrorGroups
 from stanchion.authority.fan_view import FanView
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
@@ -32,6 +33,7 @@ class Reads:
         self.queries = Queries(database)
         self.graph = GraphView(database, self.workflows)
         self.fans = FanView(database)
+        self.errors = ErrorGroups(database)
         self.jobs = Jobs(database)
         self.queues = Queues(database)
         self.search = TaskSearch(database)

@@ -10,6 +10,7 @@ from . import (
     approvals,
     charts,
     dead_letters,
+    errors,
     fan,
     home,
     jobs,
@@ -34,5 +35,6 @@ PAGES: Final[tuple[Page, ...]] = (
     *workers.PAGES,
     *charts.PAGES,
     *dead_letters.PAGES,
+    *errors.PAGES,
     *jobs.PAGES,
 )
