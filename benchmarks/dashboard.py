@@ -147,6 +147,10 @@ def budgets(places: dict[str, str]) -> list[Budget]:
         Budget("timeline, 10,000 attempts", f"/tasks/{ten}/timeline", 120, 40),
         Budget("timeline, 100,000 attempts", f"/tasks/{hundred}/timeline", 400, 60),
         Budget("history of 50,000 events", f"/tasks/{one}/history", 60, 40),
+        Budget("approvals, 10,000 open", "/approvals", 60, 30),
+        Budget("operations, 500 unknown", "/operations", 80, 30),
+        Budget("operations, 1,000,000", "/operations?state=all", 80, 30),
+        Budget("operations of a rare state", "/operations?state=refused", 300, 30),
         Budget("step", f"/steps/{places['step']}", 60, 25),
     ]
 

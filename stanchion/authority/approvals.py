@@ -55,7 +55,7 @@ class Approvals:
             return rows_of(connection, found.order_by(_APPROVAL.approval_id.desc()).limit(limit))
 
     def inbox(self, tenant_id: UUID, person_id: UUID, *, limit: int, after: UUID | None = None) -> list[Row]:
-        """What waits for this person's say at this moment, the oldest first."""
+        """What waits for this person's say at this moment, the least time left first."""
         ids = [
             row[0]
             for row in self.database.read(
@@ -63,9 +63,15 @@ class Approvals:
             )
         ]
         with self.database.tenant(tenant_id) as connection:
-            return rows_of(
-                connection, _approvals().where(_APPROVAL.approval_id.in_(ids)).order_by(_APPROVAL.approval_id)
-            )
+            found = _approvals().where(_APPROVAL.approval_id.in_(ids))
+            return rows_of(connection, found.order_by(_APPROVAL.expires_at, _APPROVAL.approval_id))
+
+    def no_say(self, tenant_id: UUID, approval_id: UUID, person_id: UUID) -> str | None:
+        """Why this person has no say about it: its state unless it is open, else role, requester, delegated, not asked,
+        or said; None: it waits for them."""
+        sql = "SELECT stanchion.say_of(%s, %s, %s)"
+        found: str | None = self.database.read(sql, (tenant_id, approval_id, person_id))[0][0]
+        return found
 
     def get(self, tenant_id: UUID, approval_id: UUID) -> Row:
         """One approval with all that is shown, and what was said about it; raises NotFound."""
@@ -76,6 +82,14 @@ class Approvals:
                 raise missing("approval")
             votes = rows_of(connection, select(*said).where(_VOTE.approval_id == approval_id).order_by(_VOTE.number))
         return {**rows[0], "votes": votes}
+
+    def replaced_by(self, tenant_id: UUID, row: Row) -> UUID | None:
+        """What is asked instead of an approval whose payload somebody changed."""
+        found = select(_APPROVAL.approval_id).where(
+            _APPROVAL.task_id == row["task_id"], _APPROVAL.replaces == row["approval_id"]
+        )
+        with self.database.tenant(tenant_id) as connection:
+            return connection.execute(found.limit(1)).scalar()
 
     # --- deciding ---
 

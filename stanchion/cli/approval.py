@@ -41,7 +41,7 @@ _COMMENT = click.option("--comment", default="", metavar="TEXT", help="Kept with
 @click.option("--task", metavar="TASK", help="Only those of this task.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, help="At most so many; default 50.")
 def list_approvals(session: Session, *, mine: bool, state: str | None, task: str | None, limit: int) -> None:
-    """List approvals, the newest first; your own inbox, the oldest first."""
+    """List approvals, the newest first; your own inbox, the least time left first."""
     api = Api(session)
     query = {} if mine else {"state": state, "task": api.task_ids([task])[0] if task else None}
     columns = [

@@ -119,6 +119,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "vote": (TASK_SERVICE,),
     "revoke_approval": (TASK_SERVICE,),
     "approvals_for": (TASK_SERVICE, DASHBOARD),
+    "say_of": (DASHBOARD,),
     "edit_approval": (TASK_SERVICE,),
     "has_lapsed": (TASK_SERVICE, DASHBOARD, MAINTENANCE),
     "begin_upload": (TASK_SERVICE,),

@@ -1571,7 +1571,7 @@ CREATE FUNCTION approval_news(a approval, p_type text, p_ends jsonb DEFAULT NULL
   SELECT ROW(a.run_id, 0, p_ends, p_type, jsonb_strip_nulls(jsonb_build_object('approval_id', a.approval_id, 'step_id', a.step_id, 'node', a.node, 'state', a.state, 'operation', a.operation_kind)))::aftermath
 $$;
 
--- purpose: what waits for a person's decision at this moment, the oldest first
+-- purpose: what waits for a person's decision at this moment, the least time left first
 -- transition: none
 -- fenced by: nothing
 -- locks: none
@@ -1581,14 +1581,16 @@ CREATE FUNCTION approvals_for(p_tenant uuid, p_person uuid, p_after uuid, p_limi
       ARRAY(SELECT v.approval_id FROM approval_vote v WHERE v.delegate_to = p.name AND v.tenant_id = p.tenant_id) AS passed_on
     FROM person p WHERE p.person_id = p_person AND p.tenant_id = p_tenant
   )
-  SELECT a.approval_id FROM approval a, me
-  -- most are for others: that is seen by the row alone, before anything is looked up for it
-  WHERE a.tenant_id = p_tenant AND a.state = 'requested' AND (p_after IS NULL OR a.approval_id > p_after)
-    AND (a.people = '{}' AND a.teams = '{}' OR me.name = ANY (a.people) OR a.teams && me.teams OR a.approval_id = ANY (me.passed_on))
-    AND NOT (a.four_eyes AND (me.subject = a.requested_by OR me.subject IS NOT DISTINCT FROM a.edited_by))
-    AND a.expires_at > clock() AND voter_fault(a, p_person) IS NULL
-    AND NOT EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate'))
-  ORDER BY a.approval_id LIMIT p_limit
+  SELECT o.approval_id FROM (
+    -- most are for others: that is seen by the row alone, before anything is looked up for it
+    SELECT a.approval_id, a.expires_at, a AS whole FROM approval a, me
+    WHERE a.tenant_id = p_tenant AND a.state = 'requested' AND a.expires_at > clock()
+      AND (p_after IS NULL OR (a.expires_at, a.approval_id) > ((SELECT l.expires_at FROM approval l WHERE l.approval_id = p_after AND l.tenant_id = p_tenant), p_after))
+      AND (a.people = '{}' AND a.teams = '{}' OR me.name = ANY (a.people) OR a.teams && me.teams OR a.approval_id = ANY (me.passed_on))
+      AND NOT (a.four_eyes AND (me.subject = a.requested_by OR me.subject IS NOT DISTINCT FROM a.edited_by))
+    ORDER BY a.expires_at, a.approval_id OFFSET 0  -- sorted before it is looked at, so that a page looks at no more than a page
+  ) o
+  WHERE no_say(o.whole, p_person) IS NULL ORDER BY o.expires_at, o.approval_id LIMIT p_limit
 $$;
 
 -- purpose: the arrivals of one settled step at the barriers that it feeds; a fan-out itself feeds none, its branches do
@@ -4363,6 +4365,15 @@ CREATE FUNCTION next_tenant(p_after uuid) RETURNS uuid LANGUAGE sql STABLE SET s
   SELECT t.tenant_id FROM tenant t WHERE t.tenant_id > p_after ORDER BY t.tenant_id LIMIT 1
 $$;
 
+-- purpose: why a person has no say about an approval that is open: what voter_fault says, or said (they have decided, or passed their vote on); NULL: it waits for them
+-- transition: none
+-- fenced by: nothing: a vote looks again, under the lock
+-- locks: none
+CREATE FUNCTION no_say(a approval, p_person uuid) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT CASE WHEN EXISTS (SELECT FROM approval_vote v WHERE v.approval_id = a.approval_id AND v.tenant_id = a.tenant_id AND v.person_id = p_person AND v.vote IN ('approve', 'reject', 'delegate')) THEN 'said'
+    ELSE voter_fault(a, p_person) END
+$$;
+
 -- purpose: which node each of these steps is
 -- transition: none
 -- fenced by: nothing
@@ -6147,6 +6158,15 @@ BEGIN
   PERFORM note_act(p_tenant, p_owner, 'view.save', v_id::text, jsonb_build_object('name', p_name, 'query', p_query, 'shared', p_shared));
   RETURN v_id;
 END $$;
+
+-- purpose: why a person has no say about one approval: its state unless it is open, else what no_say says; NULL: it waits for them
+-- transition: none
+-- fenced by: nothing: a vote looks again, under the lock
+-- locks: none
+CREATE FUNCTION say_of(p_tenant uuid, p_approval uuid, p_person uuid) RETURNS text LANGUAGE sql STABLE SET search_path = stanchion, pg_temp AS $$
+  SELECT CASE WHEN a.state <> 'requested' THEN a.state WHEN a.expires_at <= clock() THEN 'expired' ELSE no_say(a, p_person) END
+  FROM approval a WHERE a.approval_id = p_approval AND a.tenant_id = p_tenant
+$$;
 
 -- purpose: of steps that their holder hands in unfinished, those that have sent something of unknown fate wait for a probe instead
 -- transition: step leased|running|reconciling -> unknown; attempt -> failed (it does not count), or released
@@ -8562,6 +8582,10 @@ GRANT EXECUTE ON FUNCTION stanchion.same_values TO stanchion_orchestrator;
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.save_view'::regproc::oid::regprocedure); END $$;
 
 GRANT EXECUTE ON FUNCTION stanchion.save_view TO stanchion_task_service;
+
+DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.say_of'::regproc::oid::regprocedure); END $$;
+
+GRANT EXECUTE ON FUNCTION stanchion.say_of TO stanchion_dashboard;
 
 DO $$ BEGIN EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', 'stanchion.set_role'::regproc::oid::regprocedure); END $$;
 

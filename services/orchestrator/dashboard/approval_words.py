@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from stanchion.authority.rows import Row
 from stanchion.state import ApprovalState, OperationState
@@ -22,6 +22,14 @@ OUTCOMES: Final = {
     "expired": "Its time was over before it was decided or used",
     "revoked": "It was taken back",
     "replaced": "What it asks was changed, and is asked anew",
+}
+
+NO_SAY: Final = {
+    "key": "A key decides nothing: it needs somebody who has read it.",
+    "role": "You have no vote: approvers and admins decide.",
+    "requester": "You have no vote: four eyes, and whoever asked for it, or changed it, does not decide it.",
+    "delegated": "You have passed your vote on.",
+    "not asked": "You have no vote: {asked} was asked.",
 }
 
 
@@ -107,16 +115,13 @@ def after_silence(row: Row) -> str:
     return "It counts as a no. Silence never approves."
 
 
-def no_say(row: Row, votes: Sequence[Row], visitor: Any) -> str:
-    """Why somebody who is signed in and may not decide it may not; the database decides, this says it."""
-    if visitor.person_id is None:
-        return "A key decides nothing: it needs somebody who has read it." if visitor.acts else ""
-    mine = [vote for vote in votes if vote["subject"] == visitor.name and vote["vote"] in FINAL_SAY]
-    if mine:
-        what = {"approve": "approved it", "reject": "rejected it"}.get(mine[-1]["vote"])
-        return f"You have {what}." if what else f"You have passed your vote on to {mine[-1]['delegate_to']}."
-    if not visitor.may("approval.decide"):
-        return "You have no vote: approvers and admins decide."
-    if row["four_eyes"] and visitor.name in (row["requested_by"], row["edited_by"]):
-        return "You have no vote: four eyes, and whoever asked for it, or changed it, does not decide it."
-    return f"You have no vote: {asked(row)} was asked."
+def no_say(why: str | None, row: Row, name: str) -> str | None:
+    """What is told somebody who has no say; `why` as the database gives it, or key."""
+    if why != "said":
+        found = NO_SAY.get(why or "")
+        return found and found.format(asked=asked(row))
+    mine = [vote for vote in row["votes"] if vote["subject"] == name and vote["vote"] in FINAL_SAY]
+    said = mine[-1]["vote"] if mine else ""
+    if said == "delegate":
+        return f"You have passed your vote on to {mine[-1]['delegate_to']}."
+    return "You have rejected it." if said == "reject" else "You have approved it."

@@ -82,14 +82,15 @@ def _approval(
     allows = " ".join(part for part in (found["operation_kind"], found["operation_key"]) if part)
     question = found["question"] if visitor.sees_payloads else "hidden by role"
     facts = (("asks", question), ("allows", allows), ("asked by", found["requested_by"]))
-    known = {}
+    known: dict[str, str] = {}
     if action.name == "approval.edit" and visitor.sees_payloads:
         known["payload"] = json.dumps(found["payload"], ensure_ascii=False, indent=2)
-    review = None
-    if action.name != "approval.revoke":
-        review = approval_words.moved_on(found, given.get("payload_hash", ""))
+    shown = given.get("payload_hash", "")
+    review = None if action.name == "approval.revoke" else approval_words.moved_on(found, shown)
+    instead = reads.approvals.replaced_by(visitor.tenant_id, found) if found["state"] == "replaced" else None
+    there = PLACES[ids.APPROVAL] + ids.public(ids.APPROVAL, instead) if instead else path
     name = found["operation_kind"] or found["node"]
-    return Target(public, name, found["state"], path, facts, known, (review, path) if review else None)
+    return Target(public, name, found["state"], path, facts, known, (review, there) if review else None)
 
 
 def _barrier(reads: Reads, visitor: Visitor, barrier_id: UUID, public: str) -> Target:

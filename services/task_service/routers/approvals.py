@@ -45,7 +45,7 @@ def list_approvals(
 
 @router.get("/v1/approvals/inbox", response_model=Paged[ApprovalSummary], **needs("approval.decide"))
 def inbox(deps: Has, caller: Caller, limit: Limit = limits.PAGE_ROWS, cursor: Cursor = None) -> Row:
-    """What waits for one's own decision now, by name, by team or since it was passed on; the oldest first."""
+    """What waits for one's own decision now, by name, by team or since it was passed on; the least time left first."""
     if caller.signed_in is None:
         return {"items": [], "next": None}
     rows = deps.approvals.inbox(

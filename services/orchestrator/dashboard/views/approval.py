@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from uuid import UUID
 
 from stanchion.authority.approvals import PAYLOADS
 from stanchion.authority.rows import Row
 from stanchion.contracts import ids
 from stanchion.contracts.actions import ACTIONS
 from stanchion.errors import NotFound
+from stanchion.state import ApprovalState
 
 from .. import approval_words as words
 from ..differing import differences
@@ -23,6 +25,7 @@ def show(asked: Asked) -> Shown:
     whole = asked.reads.approvals.get(visitor.tenant_id, approval_id)
     row = whole if visitor.sees_payloads else _withheld(whole)
     beside = approval_reads.around(asked, row)
+    beside["replaced_by"] = _replaced_by(asked, row)
     apr, tsk = ids.public(ids.APPROVAL, approval_id), ids.public(ids.TASK, row["task_id"])
     used_state = beside["used"]["state"] if beside["used"] else None
     return Shown(
@@ -49,20 +52,28 @@ def _withheld(row: Row) -> Row:
 def _mine(asked: Asked, row: Row, ways: tuple[str, ...]) -> dict[str, Any]:
     """How the visitor stands to it, what they may do, and what waits for them beside it."""
     visitor, person_id = asked.visitor, asked.visitor.person_id
-    no_say, mine, others = words.no_say(row, row["votes"], visitor), False, []
+    why: str | None = "key"
+    others: list[Row] = []
     if person_id is not None:
-        mine = row["state"] == words.OPEN and approval_reads.waits_for(asked, row["approval_id"], person_id)
+        why = asked.reads.approvals.no_say(visitor.tenant_id, row["approval_id"], person_id)
         waiting = approval_reads.open_ones(asked, person_id=person_id)
         others = [one for one in waiting if one["approval_id"] != row["approval_id"]]
+    mine = why is None
     # who has not signed in is shown all doors: they lead through the sign-in
     offered = [name for name in ways if not visitor.acts or _may(visitor, name, mine=mine)]
-    return {"mine": mine, "no_say": no_say, "others": others, "offered": offered}
+    no_say = words.no_say(why, row, visitor.name) if visitor.acts else None
+    return {"no_say": no_say, "others": others, "offered": offered}
 
 
 def _may(visitor: Visitor, name: str, *, mine: bool) -> bool:
     if name in ("approval.answer", "approval.revoke"):
         return visitor.may(ACTIONS[name].right) and (visitor.person_id is not None or name == "approval.revoke")
     return mine
+
+
+def _replaced_by(asked: Asked, row: Row) -> UUID | None:
+    replaced = row["state"] == ApprovalState.REPLACED
+    return asked.reads.approvals.replaced_by(asked.visitor.tenant_id, row) if replaced else None
 
 
 def _changes(asked: Asked, row: Row) -> list[Any] | None:

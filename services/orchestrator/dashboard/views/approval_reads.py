@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, Select, Uuid, cast, func, literal, select, tuple_
+from sqlalchemy import Connection, Select, select, tuple_
 
 from stanchion.authority.queries import rows_of
 from stanchion.authority.rows import Row
@@ -17,8 +17,6 @@ from ..reads import Reads
 from ..view import Asked
 
 SHOWN: Final = 50
-LOOKED_AT: Final = 10_001
-"""Of what waits for one person."""
 COUNTED: Final = 1_000
 TEAMS: Final = 1_000
 
@@ -42,12 +40,6 @@ def _listed(asked: Asked) -> Select[Any]:
     return select(*_columns(asked)).select_from(joined).where(_APPROVAL.tenant_id == asked.visitor.tenant_id)
 
 
-def _mine(asked: Asked, person_id: UUID) -> Any:
-    """The ids of what waits for somebody's own say, as the database decides it."""
-    given = (asked.visitor.tenant_id, person_id, cast(None, Uuid), literal(LOOKED_AT))
-    return select(func.stanchion.approvals_for(*given).table_valued("approval_id").c.approval_id)
-
-
 def open_ones(
     asked: Asked, *, person_id: UUID | None = None, teams: Sequence[str] | None = None, after: UUID | None = None
 ) -> list[Row]:
@@ -55,7 +47,7 @@ def open_ones(
     than is shown, with what was said."""
     found = _listed(asked).where(_APPROVAL.state == approval_words.OPEN)
     if person_id is not None:
-        found = found.where(_APPROVAL.approval_id.in_(_mine(asked, person_id)))
+        found = found.where(_APPROVAL.approval_id.in_(_mine(asked, person_id, after)))
     if teams is not None:
         found = found.where(_APPROVAL.teams.overlap(list(teams)))
     if after is not None:
@@ -64,6 +56,11 @@ def open_ones(
     with asked.reads.database.tenant(asked.visitor.tenant_id) as connection:
         rows = rows_of(connection, found.order_by(_APPROVAL.expires_at, _APPROVAL.approval_id).limit(SHOWN + 1))
         return with_votes(connection, rows)
+
+
+def _mine(asked: Asked, person_id: UUID, after: UUID | None) -> list[UUID]:
+    sql = "SELECT approval_id FROM stanchion.approvals_for(%s, %s, %s, %s)"
+    return [row[0] for row in asked.reads.database.read(sql, (asked.visitor.tenant_id, person_id, after, SHOWN + 1))]
 
 
 def closed_ones(asked: Asked, before: UUID | None) -> list[Row]:
@@ -94,13 +91,6 @@ def how_many(asked: Asked) -> int:
         return len(connection.execute(found.limit(COUNTED)).all())
 
 
-def waits_for(asked: Asked, approval_id: UUID, person_id: UUID) -> bool:
-    """Whether it waits for this person's own say."""
-    before = UUID(int=approval_id.int - 1)  # so that it is the first one that is found, if it is
-    sql = "SELECT approval_id FROM stanchion.approvals_for(%s, %s, %s, 1)"
-    return asked.reads.database.read(sql, (asked.visitor.tenant_id, person_id, before)) == [(approval_id,)]
-
-
 def with_votes(connection: Connection, rows: list[Row]) -> list[Row]:
     """The same rows, each with how many approved it and whom it waits for."""
     names = ("approval_id", "subject", "vote", "delegate_to")
@@ -119,17 +109,13 @@ def with_votes(connection: Connection, rows: list[Row]) -> list[Row]:
 
 
 def around(asked: Asked, row: Row) -> dict[str, Any]:
-    """What stands beside one approval: what it replaces and is replaced by, and what it was used for."""
-    replaced = select(_APPROVAL.approval_id).where(
-        _APPROVAL.task_id == row["task_id"], _APPROVAL.replaces == row["approval_id"]
-    )
+    """What stands beside one approval: its task, and what it was used for."""
     operation = tables.operation.c
     used = select(operation.operation_id, operation.state).where(operation.operation_id == row["spent_by"])
     with asked.reads.database.tenant(asked.visitor.tenant_id) as connection:
         task = rows_of(connection, select(_TASK.goal, _TASK.state).where(_TASK.task_id == row["task_id"]))
         return {
             "task": task[0],
-            "replaced_by": connection.execute(replaced.limit(1)).scalar(),
             "used": next(iter(rows_of(connection, used)), None) if row["spent_by"] else None,
         }
 

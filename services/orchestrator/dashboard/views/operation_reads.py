@@ -6,12 +6,13 @@ The unknown ones of a tenant are an index of their own, however many others ther
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Select, exists, func, select, tuple_
+from sqlalchemy import Select, func, select, tuple_
 
 from stanchion.authority.queries import rows_of
 from stanchion.authority.rows import Row
@@ -67,17 +68,20 @@ class Filter:
 
 def unknown_ones(asked: Asked, wanted: Filter, after: Place | None) -> list[Row]:
     """Those of unknown fate, the oldest first; one more than is shown."""
-    found = _of(asked, wanted).where(_OPERATION.state == "unknown")
+    found = _of(asked, wanted.task_id).where(_OPERATION.state == "unknown")
+    if wanted.kind is not None:
+        found = found.where(_OPERATION.kind == wanted.kind)
     if after is not None:
         found = found.where(
             tuple_(_OPERATION.unknown_since, _OPERATION.operation_id) > (after.since, after.operation_id)
         )
-    return _rows(asked, found.order_by(_OPERATION.unknown_since, _OPERATION.operation_id).limit(SHOWN + 1))
+    found = found.order_by(_OPERATION.unknown_since, _OPERATION.operation_id).limit(SHOWN + 1)
+    return _shown(asked, found, lambda c: (c.unknown_since, c.operation_id))
 
 
 def newest(asked: Asked, wanted: Filter, before: UUID | None) -> tuple[list[Row], UUID | None]:
     """The newest first, and where the next page begins, which may be behind rows that did not fit."""
-    scan = _of(asked, Filter(task_id=wanted.task_id)).order_by(_OPERATION.operation_id.desc()).limit(SCANNED)
+    scan = _of(asked, wanted.task_id).order_by(_OPERATION.operation_id.desc()).limit(SCANNED)
     if before is not None:
         scan = scan.where(_OPERATION.operation_id < before)
     looked_at = scan.subquery()
@@ -86,7 +90,8 @@ def newest(asked: Asked, wanted: Filter, before: UUID | None) -> tuple[list[Row]
         found = found.where(looked_at.c.state == wanted.state)
     if wanted.kind is not None:
         found = found.where(looked_at.c.kind == wanted.kind)
-    rows = _rows(asked, found.order_by(looked_at.c.operation_id.desc()).limit(SHOWN + 1))
+    found = found.order_by(looked_at.c.operation_id.desc()).limit(SHOWN + 1)
+    rows = _shown(asked, found, lambda c: (c.operation_id.desc(),))
     if len(rows) > SHOWN:
         return rows[:SHOWN], rows[SHOWN - 1]["operation_id"]
     last = select(looked_at.c.operation_id).offset(SCANNED - 1).limit(1)
@@ -94,30 +99,35 @@ def newest(asked: Asked, wanted: Filter, before: UUID | None) -> tuple[list[Row]
         return rows, connection.execute(last).scalar()
 
 
-def _of(asked: Asked, wanted: Filter) -> Select[Any]:
-    found = select(*_COLUMNS, _due().label("due"), _asked_after().label("asked")).where(
-        _OPERATION.tenant_id == asked.visitor.tenant_id
-    )
-    if wanted.task_id is not None:
-        found = found.where(_OPERATION.task_id == wanted.task_id)
-    if wanted.kind is not None:
-        found = found.where(_OPERATION.kind == wanted.kind)
-    return found
+def _of(asked: Asked, task_id: UUID | None) -> Select[Any]:
+    found = select(*_COLUMNS).where(_OPERATION.tenant_id == asked.visitor.tenant_id)
+    return found if task_id is None else found.where(_OPERATION.task_id == task_id)
 
 
-def _due() -> Any:
+def _shown(asked: Asked, page: Select[Any], order: Callable[[Any], tuple[Any, ...]]) -> list[Row]:
+    """The rows of one page; what stands beside them is looked up for these alone."""
+    rows = page.subquery()
+    found = select(rows, _due(rows.c.step_id).label("due"), _asked_after(rows.c.step_id).label("asked"))
+    return _rows(asked, found.order_by(*order(rows.c)))
+
+
+def _due(step_id: Any) -> Any:
     """When it is asked after next, if that is later."""
-    probe = (_TIMER.target_id == _OPERATION.step_id) & (_TIMER.kind == "probe")
-    return select(func.min(_TIMER.due_at)).where(probe).scalar_subquery()
+    probe = (_TIMER.target_id == step_id) & (_TIMER.kind == "probe")
+    return select(func.min(_TIMER.due_at)).where(probe).correlate(step_id.table).scalar_subquery()
 
 
-def _asked_after() -> Any:
-    """Whether it is asked after without anybody's doing; else a person has to tell."""
-    probed = select(_STEP.step_id).where(_STEP.step_id == _OPERATION.step_id, _STEP.state == "reconciling")
+def _asked_after(step_id: Any) -> Any:
+    """Whether it is asked after without anybody's doing; else a person has to tell.
+
+    As values and not as EXISTS: of that the planner may make a look at all steps that there are.
+    """
+    ready = select(_READY.since).where(_READY.step_id == step_id).correlate(step_id.table)
+    step = select(_STEP.state).where(_STEP.step_id == step_id).correlate(step_id.table)
     return (
-        exists().where(_READY.step_id == _OPERATION.step_id)
-        | exists().where(_TIMER.target_id == _OPERATION.step_id, _TIMER.kind == "probe")
-        | probed.correlate(tables.operation).exists()
+        _due(step_id).is_not(None)
+        | ready.scalar_subquery().is_not(None)
+        | (func.coalesce(step.scalar_subquery(), "") == "reconciling")
     )
 
 
@@ -129,7 +139,7 @@ def _rows(asked: Asked, found: Select[Any]) -> list[Row]:
 def unknown_counts(asked: Asked) -> Row:
     """How many are unknown (up to `COUNTED`), since when the oldest one is, and how many are asked after."""
     all_of_them = (
-        select(_OPERATION.unknown_since, _asked_after().label("asked"))
+        select(_OPERATION.unknown_since, _asked_after(_OPERATION.step_id).label("asked"))
         .where(_OPERATION.tenant_id == asked.visitor.tenant_id, _OPERATION.state == "unknown")
         .order_by(_OPERATION.unknown_since)
         .limit(COUNTED)
@@ -186,8 +196,8 @@ def around(asked: Asked, row: Row) -> Row:
         attempt.worker_id,
         worker.name.label("worker"),
         _OPERATION.payload_blob.is_not(None).label("large"),
-        _due().label("due"),
-        _asked_after().label("asked"),
+        _due(_OPERATION.step_id).label("due"),
+        _asked_after(_OPERATION.step_id).label("asked"),
         func.stanchion.clock(type_=_OPERATION.created_at.type).label("now"),
     )
     found = select(*columns).select_from(joined).where(_OPERATION.operation_id == row["operation_id"])
