@@ -59,6 +59,8 @@ class Action:
     fields: tuple[Field, ...] = ()
     id_field: str = ""
     """The field of the body that holds the target's id, where the path does not."""
+    lands: str = ""
+    """Where the page of what it made is, with fields of the answer; else one goes back to where one was."""
     final: bool = False
     """It can't be taken back: the page asks once more."""
 
@@ -285,6 +287,7 @@ _ALL: Final = (
             Field("rate", "A second at most", "number"),
         ),
         id_field="filter",
+        lands="/jobs/{job_id}",
         final=True,
     ),
     Action(

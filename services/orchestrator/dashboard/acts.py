@@ -86,13 +86,18 @@ class Acts:
             raise Unauthenticated("E-AUTH-01", "sign in first: what is done here is done in somebody's name")
         try:
             body = body_of(asking.action, form)
-            self.api.do(visitor, asking.action, asking.target.id, body, csrf=form.get("csrf", ""))
+            made = self.api.do(visitor, asking.action, asking.target.id, body, csrf=form.get("csrf", ""))
         except StanchionError as error:
             # as it stands now: what refused it may have happened since
             return self._shown(self._asking(request, visitor, form), visitor, around, error)
-        after = AFTER.get(asking.action.name) or form.get("return_to") or asking.target.path
+        after = (
+            _landing(asking.action, made)
+            or AFTER.get(asking.action.name)
+            or form.get("return_to")
+            or asking.target.path
+        )
         answer = RedirectResponse(own_path(after), 303)
-        done = f"{asking.action.name}/{asking.target.id}"
+        done = f"{asking.action.name}/"
         answer.set_cookie(DONE_COOKIE, done, max_age=DONE_SECONDS, path="/", httponly=True, samesite="strict")
         return answer
 
@@ -120,6 +125,17 @@ class Acts:
             **around,
         )
         return HTMLResponse(text, error.status if error else 200)
+
+
+def _landing(action: Action, made: Any) -> str:
+    """The page of what an action made, if it made something that has one."""
+    if not action.lands or not isinstance(made, dict):
+        return ""
+    texts = {name: value for name, value in made.items() if isinstance(value, str)}
+    try:
+        return action.lands.format(**texts)
+    except KeyError:
+        return ""
 
 
 def body_of(action: Action, form: Form) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.audit import Audit
 from stanchion.authority.dead_letters import DeadLetters
 from stanchion.authority.error_groups import ErrorGroups
+from stanchion.authority.fan_outliers import FanOutliers
 from stanchion.authority.fan_view import FanView
 from stanchion.authority.graph_view import GraphView
 from stanchion.authority.inventory import Inventory
@@ -32,6 +33,7 @@ class Reads:
         self.workflows = Workflows(database)
         self.queries = Queries(database)
         self.graph = GraphView(database, self.workflows)
+        self.outliers = FanOutliers(database)
         self.fans = FanView(database)
         self.errors = ErrorGroups(database)
         self.jobs = Jobs(database)

@@ -90,9 +90,9 @@ class Site:
         return [
             *(Route(page.path, self._endpoint(page)) for page in PAGES),
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
-            Route("/do/{action}/{target}", self._guarded(self._asked)),
+            Route("/do/{action}/{target:path}", self._guarded(self._asked)),
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
-            Route("/do/{action}/{target}", self._form(self._done), methods=["POST"]),
+            Route("/do/{action}/{target:path}", self._form(self._done), methods=["POST"]),
             Route("/sign-in", self._open(self.sign_in.page)),
             Route("/sign-in", self._form(self.sign_in.enter), methods=["POST"]),
             Route("/sign-out", self._open(self.sign_in.leaving)),

@@ -14,12 +14,15 @@ from stanchion.authority.queries import rows_of
 from stanchion.authority.rows import missing
 from stanchion.contracts import ids
 from stanchion.contracts.actions import BARRIER, Action
+from stanchion.contracts.filters import needed
 from stanchion.db import tables
 
 from . import approval_words
 from .door import Visitor
 from .reads import Reads
+from .view import query_text
 
+FIRST_SHOWN: Final = 5
 PLACES: Final = {
     ids.TASK: "/tasks/",
     ids.RUN: "/tasks/",
@@ -50,6 +53,8 @@ class Target:
 
 def target_of(reads: Reads, visitor: Visitor, action: Action, text: str, given: Mapping[str, str]) -> Target:
     """What is meant by an id in an action's address; raises NotFound, also for another tenant's, and Unprocessable."""
+    if action.id_field == "filter":
+        return _filtered(reads, visitor, text)
     if not action.target:
         return Target(text, text)
     value = ids.parse(text, action.target)
@@ -60,6 +65,17 @@ def target_of(reads: Reads, visitor: Visitor, action: Action, text: str, given: 
     if look is None:
         return Target(public, public, path=PLACES.get(action.target, "/"))
     return look(reads, visitor, value, public)
+
+
+def _filtered(reads: Reads, visitor: Visitor, text: str) -> Target:
+    """All tasks that fit a filter: how many these are now, and the first of them."""
+    wanted = needed(text, "filter").settled(visitor.name, reads.search.now(visitor.tenant_id))
+    sample = reads.search.sample(visitor.tenant_id, wanted, first=FIRST_SHOWN)
+    first = ", ".join(
+        f"{row['workflow']} {ids.public(ids.TASK, row['task_id'])} {row['state']}" for row in sample.first
+    )
+    facts = (("fits now", f"{sample.count} tasks"), ("the first of them", first))
+    return Target(text, text, path=f"/tasks?{query_text(q=text)}", facts=facts)
 
 
 def _task(reads: Reads, visitor: Visitor, task_id: UUID, public: str) -> Target:

@@ -50,11 +50,19 @@ def test_its_command_parses(name: str, given: dict[str, Any] | None) -> None:
     """With what is needed, and with everything that can be said."""
     action = ACTIONS[name]
     samples = {"json": '{"a": 1}', "yes": True, "number": "1"}
-    told = {field.name: samples.get(field.kind, "abc") for field in action.fields} if given is None else given
-    words = shlex.split(command_of(action, TARGET, told))
-    verb, rest = verb_of(words[1:])
-    context = verb.make_context(words[-1], list(rest))
+    words = {
+        field.name: field.choices[0] if field.choices else samples.get(field.kind, "abc") for field in action.fields
+    }
+    told = words if given is None else {name: words[name] for name in needed_choices(action)}
+    line = shlex.split(command_of(action, TARGET, told))
+    verb, rest = verb_of(line[1:])
+    context = verb.make_context(line[-1], list(rest))
     assert TARGET in str(context.params.values())
+
+
+def needed_choices(action: Action) -> list[str]:
+    """What a command can't leave open: the others show as dots."""
+    return [field.name for field in action.fields if field.choices and field.required]
 
 
 def verb_of(words: list[str]) -> tuple[Verb, list[str]]:

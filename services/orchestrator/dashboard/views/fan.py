@@ -56,7 +56,7 @@ def show(asked: Asked) -> Shown:
     return Shown(
         "fan",
         f"{node} of {fan.task['workflow']}",
-        ("head", "why", "legend", "children"),
+        ("head", "why", "legend", "groups", "children"),
         {
             "fan": fan,
             "task": fan.task,
@@ -74,6 +74,7 @@ def show(asked: Asked) -> Shown:
             "chunk": CHUNK,
             "bar": _bar(fan),
             "ways": _ways(fan, tsk),
+            "groups": asked.reads.errors.of_run(tenant_id, fan.task["run_id"], fan.fan_id) if "f" in cells else [],
         },
         Twin(f"stanchion task steps {tsk} --node {node}", f"GET /v1/tasks/{tsk}/steps?node={node}"),
         "tasks",
@@ -117,4 +118,26 @@ def _said(fan: Fan) -> str:
     return f"{counts.get('s', 0):,} of {len(fan.cells):,} succeeded{failed}"
 
 
-PAGES: Final = (Page("/tasks/{task_id}/fan/{node}", show, query=("fan", "state", "after", "sort", "sel")),)
+def outliers(asked: Asked) -> Shown:
+    """What stands out among the children of a node: asked for by itself, since it looks at all of their attempts."""
+    tenant_id, node = asked.visitor.tenant_id, asked.path["node"]
+    task_id = asked.id("task_id", ids.TASK)
+    fan = asked.reads.fans.fan(tenant_id, task_id, node, asked.chosen_id("fan", ids.STEP))
+    tsk = ids.public(ids.TASK, task_id)
+    return Shown(
+        "outliers",
+        f"{node}: what stands out",
+        ("found",),
+        {"found": asked.reads.outliers.of(tenant_id, fan.fan_id, node), "node": node},
+        Twin(f"stanchion task steps {tsk} --node {node}", f"GET /v1/tasks/{tsk}/steps?node={node}"),
+        "tasks",
+        (("Tasks", "/tasks"), (tsk, f"/tasks/{tsk}"), (node, f"/tasks/{tsk}/fan/{node}")),
+        every=10.0,
+        ended=fan.task["ended_at"] is not None,
+    )
+
+
+PAGES: Final = (
+    Page("/tasks/{task_id}/fan/{node}/outliers", outliers, query=("fan",)),
+    Page("/tasks/{task_id}/fan/{node}", show, query=("fan", "state", "after")),
+)
