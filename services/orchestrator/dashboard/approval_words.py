@@ -29,6 +29,7 @@ NO_SAY: Final = {
     "role": "You have no vote: approvers and admins decide.",
     "requester": "You have no vote: four eyes, and whoever asked for it, or changed it, does not decide it.",
     "delegated": "You have passed your vote on.",
+    "expired": "Its time is over: nobody can decide it any more.",
     "not asked": "You have no vote: {asked} was asked.",
 }
 
@@ -117,6 +118,8 @@ def after_silence(row: Row) -> str:
 
 def no_say(why: str | None, row: Row, name: str) -> str | None:
     """What is told somebody who has no say; `why` as the database gives it, or key."""
+    if row["state"] != OPEN:
+        return None
     if why != "said":
         found = NO_SAY.get(why or "")
         return found and found.format(asked=asked(row))

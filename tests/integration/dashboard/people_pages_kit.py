@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import Any
 from uuid import UUID
@@ -72,14 +73,21 @@ class Started:
 class Asked(Started):
     """A question to people."""
 
-    def __init__(self, engine: Engine, by: str = "key:web", page: Any = None, **policy: Any) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        by: str = "key:web",
+        page: Any = None,
+        about: Callable[[Started], UUID] | None = None,
+        **policy: Any,
+    ) -> None:
         super().__init__(engine, by)
         asked = {
             "question": "Publish “On stars”?",
             "summary": "Two sections.",
             "operation": APPROVED.kind,
             "key": "spring",
-            "resource": None,
+            "resource": str(about(self)) if about else None,
             "people": [],
             "teams": [],
             "needs": 1,

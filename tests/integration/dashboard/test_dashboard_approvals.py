@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +12,7 @@ import httpx2
 import pytest
 from dashboard_kit import Read, rewrite
 from kit.engine import Engine
+from kit.shelf import Shelf
 from people_pages_kit import HOSTILE, Asked, act, send, taken_apart, ways
 
 from stanchion.authority.approvals import Approvals
@@ -233,6 +236,28 @@ class TestShow:
         ):
             assert words in text
         assert ways(ann, asked.path) == ["approval.revoke"]
+
+    def test_the_version_that_it_is_about(
+        self, engine: Engine, ann: Browser, database_url: str, tmp_path: Path
+    ) -> None:
+        """With its hash; once there is a newer one nothing leaves under it, and the page says so."""
+        shelf = Shelf(engine, tmp_path, database_url)
+        one = Asked(engine, about=lambda started: shelf.uploaded(started.task.task_id, b"one"))
+        text = text_of(ann, one.path)
+        for words in ("Evidence", "report 1", "text/plain, 3 B", f"sha256 {sha256(b'one').hexdigest()}"):
+            assert words in text
+        assert "nothing leaves" not in text
+        shelf.uploaded(one.task.task_id, b"two")
+        assert "There is a newer version of report: nothing leaves under this approval." in text_of(ann, one.path)
+        shelf.close()
+
+    def test_its_time_is_over(self, engine: Engine, ann: Browser, asked: Asked) -> None:
+        """Nobody is offered what would be refused, also before the timer has fired."""
+        rewrite(engine.admin, "UPDATE stanchion.approval SET expires_at = now() WHERE approval_id = %s", asked.uuid)
+        assert "Its time is over: nobody can decide it any more." in text_of(ann, asked.path)
+        assert ways(ann, asked.path) == ["approval.revoke"]
+        answer = send(ann, f"/do/approval.approve/{asked.id}?payload_hash={asked.hash}")
+        assert (answer.status_code, "E-APR-02" in answer.text) == (409, True)
 
     def test_a_viewer_sees_no_payload(self, engine: Engine, viewer: Browser, ann: Browser) -> None:
         """Nor the question, the summary, what was said and why; that they are hidden is said."""
