@@ -18,7 +18,8 @@ LIST_WORKERS: Final = Way("stanchion worker list")
 
 
 def _ready(group: Row) -> str:
-    return f"{many(group['count'], 'ready step')} in queue {group['queue']}"
+    thing = "probe" if group["probes"] == group["count"] else "ready step"
+    return f"{many(group['count'], thing)} in queue {group['queue']}"
 
 
 def _facts(group: Row, **more: Any) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def _ready_groups(which: Any) -> Any:
         select(
             *columns,
             func.count().label("count"),
+            func.count().filter(_STEP.state == "unknown").label("probes"),
             func.min(_READY.since).label("since"),
             func.max(_READY.priority).label("priority"),
             func.max(_READY.offers).label("offers"),

@@ -17,7 +17,7 @@ from kit.crew import crew
 from kit.deciding import Deciding, asked, asking
 from kit.effects import publishing, step_state
 from kit.engine import Engine
-from kit.flows import fan, nested, single
+from kit.flows import fan, single
 from kit.outside import Outside
 from psycopg.types.json import Jsonb
 
@@ -28,6 +28,7 @@ from stanchion.contracts import ids
 from stanchion.db.engine import Database
 from stanchion.db.grants import RELAY
 from stanchion.workflow import All, Ctx, First, Go, Results, Workflow
+from stanchion.workflow.approval import Ask, Decision
 
 
 @dataclass
@@ -69,6 +70,9 @@ class Stage:
 
     def submit(self, workflow: Workflow, **command: Any) -> Answer:
         return self.engine.submit(workflow, **command)
+
+    def submit_many(self, workflow: Workflow, count: int) -> list[Answer]:
+        return self.engine.submit_all(workflow, [({}, None)] * count)
 
 
 About = tuple[str, UUID]
@@ -571,8 +575,6 @@ def it_is_done(stage: Stage) -> UUID:
 
 def branches(name: str) -> Workflow:
     """plan -> part (each) -> check (people are asked in each branch) -> total."""
-    from stanchion.workflow.approval import Ask, Decision
-
     wf = Workflow(name)
 
     @wf.step()
@@ -592,6 +594,3 @@ def branches(name: str) -> Workflow:
         return len(decisions)
 
     return wf
-
-
-__all__ = ["SCENES", "Scene", "Stage", "branches", "nested", "pair", "scene"]
