@@ -28,9 +28,10 @@ from stanchion.authority.workflows import Workflows
 from stanchion.contracts import ids
 from stanchion.db import tables
 from stanchion.db.engine import Database
+from stanchion.db.grants import DASHBOARD, ORCHESTRATOR
 from stanchion.errors import NotFound
 from stanchion.state import RunState, StepState
-from stanchion.workflow import All, Ctx, Results, Workflow
+from stanchion.workflow import Again, All, Ctx, Results, Spawn, Workflow
 
 
 @pytest.fixture
@@ -100,6 +101,74 @@ class TestWalk:
         reason = of(stage.why("stp", found[0][0]), "W-LEASE")
         assert reason.details["steps"] == 1
         assert reason.evidence[0].id == ids.public(ids.STEP, first.step_id)
+
+    def test_what_was_spawned_answers_for_the_step_that_spawned(self, stage: Stage) -> None:
+        """The step after it waits for the spawned children, and for their join."""
+        wf = Workflow("spawning")
+
+        @wf.step(spawns=("count", "add"))
+        def split(ctx: Ctx) -> int | Spawn:
+            return Spawn(count, ["a", "b"], then=add)
+
+        @wf.step(on_demand=True)
+        def count(ctx: Ctx, word: str) -> int:
+            return len(word)
+
+        @wf.step(after=count, join="all", on_demand=True)
+        def add(ctx: Ctx, lengths: Results[int]) -> int:
+            return sum(lengths)
+
+        @wf.step(after=split)
+        def show(ctx: Ctx, n: int) -> int:
+            return n
+
+        stage.submit(wf)
+        worker = stage.engine.worker()
+        worker.settle([worker.run(worker.take("split")[0])])
+        stage.engine.expand()
+        worker.take("count")
+        why = stage.why("stp", stage.step("show"))
+        assert codes(why) == ["W-LEASE", "W-BARRIER", "W-UPSTREAM"]
+        assert of(why, "W-LEASE").details["node"] == "count"
+        assert "show waits for add" in of(why, "W-UPSTREAM").text
+        assert "W-LEASE" in codes(stage.why("stp", stage.step("add")))
+
+    def test_a_further_round_is_what_is_waited_for(self, stage: Stage) -> None:
+        """Not the steps of the round before, which have ended."""
+        wf = Workflow("rounds")
+
+        @wf.step()
+        def draft(ctx: Ctx, n: int = 0) -> int:
+            return n
+
+        @wf.step(after=draft, again="draft")
+        def review(ctx: Ctx, n: int) -> int | Again:
+            return Again(draft, n=n + 1) if n == 0 else n
+
+        @wf.step(after=review)
+        def publish(ctx: Ctx, n: int) -> int:
+            return n
+
+        stage.submit(wf, input={"n": 0})
+        worker = stage.engine.worker()
+        worker.settle([worker.run(worker.take("draft")[0])])
+        worker.settle([worker.run(worker.take("review")[0])])
+        worker.take("draft")
+        why = stage.why("stp", stage.step("publish"))
+        assert codes(why) == ["W-LEASE", "W-UPSTREAM"]
+        assert "publish waits for review, which is pending" in of(why, "W-UPSTREAM").text
+        ended = stage.why("stp", stage.step("review", "succeeded"))
+        assert "a further round does it again" in of(ended, "W-DONE").text
+
+    def test_what_lost_its_worker_twice_waits_beside_free_slots(self, stage: Stage) -> None:
+        """A worker runs one such at a time: that is said where it is the cause."""
+        task = stage.submit(single("suspect"))
+        for _ in range(2):
+            stage.engine.worker().take()
+            stage.engine.forward(31)
+            stage.engine.upkeep.reap()
+        stage.present()
+        assert "1 step lost its worker twice" in of(stage.why("tsk", task.task_id), "W-OK").text
 
     def test_fan_outs_inside_of_a_fan_out_are_one_line(self, stage: Stage) -> None:
         """The inner joins have sums, the outer one its own counts."""
@@ -292,6 +361,30 @@ class TestPlaces:
         assert "10 ahead; at 2.0/s about 5.5 s" in reason.text
         assert reason.details["ahead"] == 10
 
+    def test_many_silent_workers_are_one_line(self, stage: Stage) -> None:
+        """With how long the longest is silent, and when the first of their leases ends; those at work are another."""
+        task = stage.submit(fan("mute", "all", list("abcd")))
+        worker = stage.engine.worker()
+        worker.finish(worker.take()[0], list("abcd"))
+        stage.engine.expand()
+        for _ in range(3):
+            silent = stage.engine.worker()
+            silent.seen()
+            silent.take("visit", limit=1)
+        stage.engine.forward(20)
+        alive = stage.engine.worker()
+        alive.seen()
+        alive.take("visit")
+        why = stage.why("tsk", task.task_id)
+        assert (
+            "3 workers are silent or have ended, for up to 20 s; their leases on 3 steps end in"
+            in of(why, "W-LEASE-LOST").text
+        )
+        assert of(why, "W-LEASE").details["steps"] == 1
+        stage.engine.forward(15)
+        alive.seen()
+        assert "the lease of 3 workers on 3 steps ran out" in of(stage.why("tsk", task.task_id), "W-LEASE-LOST").text
+
     def test_another_tenants_steps_are_not_counted(self, stage: Stage, database_url: str) -> None:
         """Nor named; that they were not is said."""
         other = Keys(stage.engine.service).create_tenant("rival")
@@ -346,6 +439,18 @@ def test_what_another_tenant_owns_is_not_there(stage: Stage) -> None:
         assert told[0] == told[1]
         with pytest.raises(NotFound):
             asking.about(rival, str(value))
+
+
+@pytest.mark.parametrize("login", [DASHBOARD, ORCHESTRATOR])
+def test_pages_may_ask_as_the_api_does(stage: Stage, login: str) -> None:
+    """Under a login that only reads; the same reasons come of it."""
+    task = stage.submit(branches("read"))
+    with crew(stage.engine) as worker:
+        worker.work(lambda: stage.engine.expand() + stage.engine.states(task, "check").get("waiting", 0) >= 1)
+    stage.engine.forward(10)
+    about = ids.public(ids.TASK, task.task_id)
+    read = Asking(stage.db(login)).about(stage.engine.tenant, about)
+    assert codes(read) == codes(Asking(stage.engine.service).about(stage.engine.tenant, about))
 
 
 # --- the predicates that schedule ---

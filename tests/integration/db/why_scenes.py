@@ -27,7 +27,7 @@ from stanchion.authority.why import Asking, Why
 from stanchion.contracts import ids
 from stanchion.db.engine import Database
 from stanchion.db.grants import RELAY
-from stanchion.workflow import All, Ctx, First, Go, Results, Workflow
+from stanchion.workflow import All, AtLeast, Ctx, First, Go, Results, Workflow
 from stanchion.workflow.approval import Ask, Decision
 
 
@@ -319,6 +319,25 @@ def a_deadline_is_overdue(stage: Stage) -> UUID:
     task = with_a_deadline(stage)
     stage.engine.forward(4_000)
     return task
+
+
+@scene("W-STALLED", "step", "waiting")
+def nobody_ended_an_approval(stage: Stage) -> UUID:
+    stage.submit(asking(stage.outside, by="editors", within="1h"))
+    with crew(stage.engine) as worker:
+        asked(stage.engine, worker)
+    stage.engine.forward(3_700)
+    return stage.step("review")
+
+
+@scene("W-STALLED", "barrier", "waiting")
+def nobody_ended_a_join(stage: Stage) -> UUID:
+    stage.submit(fan("slow", AtLeast(2, within="1m"), ["a", "b"]))
+    worker = stage.engine.worker()
+    worker.finish(worker.take()[0], ["a", "b"])
+    stage.engine.expand()
+    stage.engine.forward(130)
+    return stage.barrier("gather")
 
 
 @scene("W-DEADLINE", "task", "accepted")
