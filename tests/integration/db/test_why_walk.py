@@ -16,7 +16,7 @@ from kit.flows import fan, nested, single
 from kit.outside import Outside
 from sqlalchemy import event, select
 from sqlalchemy.dialects import postgresql
-from why_scenes import Stage, branches, its_message_was_parked, pair
+from why_scenes import Stage, branches, its_message_was_parked, its_row_in_ready_is_gone, pair
 
 from stanchion.authority.keys import Keys
 from stanchion.authority.operations import Operations
@@ -439,6 +439,18 @@ def test_what_another_tenant_owns_is_not_there(stage: Stage) -> None:
         assert told[0] == told[1]
         with pytest.raises(NotFound):
             asking.about(rival, str(value))
+
+
+def test_what_it_says_of_damage_mends_it(stage: Stage, database_url: str) -> None:
+    """A run whose row in ready is gone has nothing that would move it, until it is rebuilt."""
+    run_id = its_row_in_ready_is_gone(stage)
+    (reason,) = stage.why("run", run_id).reasons
+    assert (reason.code, reason.ways[1].command) == (
+        "W-DAMAGED",
+        f"stanchion db rebuild --run {ids.public(ids.RUN, run_id)}",
+    )
+    stage.engine.admin.execute("SELECT stanchion.rebuild_run(%s, true)", (run_id,))
+    assert codes(stage.why("run", run_id)) == ["W-NO-WORKER"]
 
 
 @pytest.mark.parametrize("login", [DASHBOARD, ORCHESTRATOR])
