@@ -209,9 +209,9 @@ class TestBounds:
         self, web: httpx2.Client, engine: Engine, admin: Any
     ) -> None:
         """And shows 50 steps, with the way to the next."""
+        from services.orchestrator.page_queries import PageQueries, Wanted
         from sqlalchemy import event
 
-        from services.orchestrator.page_queries import PageQueries, Wanted
         from stanchion.db.engine import Database
 
         statements: list[str] = []
