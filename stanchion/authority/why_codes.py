@@ -56,13 +56,13 @@ WHY: Final[dict[str, WhyInfo]] = {
         "The database refuses upkeep of this run, for a damaged row; it is set aside and tried again, ever more seldom.",
         False,
         "`stanchion doctor` names all that is set aside; `stanchion db check` compares rows with the history.",
-        "`stanchion db rebuild --run ID`, with the services stopped.",
+        "`stanchion db rebuild --run ID` puts right what is derived.",
     ),
     "W-DAMAGED": WhyInfo(
         "Nothing would move it: a row that says how it goes on (ready, timer, barrier) is not there.",
         False,
         "`stanchion db check` compares rows with the history.",
-        "`stanchion db rebuild --run ID`, with the services stopped.",
+        "`stanchion db rebuild --run ID` puts right what is derived.",
     ),
     "W-RELAY-DOWN": WhyInfo(
         "No relay holds a part of the outbox: its messages are not published.",
@@ -109,7 +109,7 @@ WHY: Final[dict[str, WhyInfo]] = {
     "W-HELD": WhyInfo(
         "Failed children hold a join: it waits until they are reopened, or opened without.",
         False,
-        "`stanchion task steps ID` with the state failed: their errors.",
+        "`stanchion task steps ID --state failed`: their errors.",
         "`stanchion task reopen ID` gives them another attempt, `stanchion task open-barrier ID` goes on without them.",
     ),
     "W-APPROVAL": WhyInfo(
@@ -182,7 +182,7 @@ WHY: Final[dict[str, WhyInfo]] = {
         "An attempt failed; the next one comes after a delay.",
         True,
         "`stanchion step show ID`: the error of each attempt.",
-        "Wait; if the cause is in the code, deploy a new version and retry the task.",
+        "Wait; or mend the code: with the same graph it has the same version, and the next attempt runs it.",
     ),
     "W-LEASE": WhyInfo(
         "Workers hold leases and are at work.",
@@ -212,7 +212,7 @@ WHY: Final[dict[str, WhyInfo]] = {
         "At its deadline it ends, finished or not.",
         True,
         "The time in the line.",
-        "A deadline can't be moved: after it, `stanchion task retry ID` has none.",
+        "A deadline can't be moved; a run that `stanchion task retry ID` begins after it has none.",
     ),
     "W-SKIPPED": WhyInfo(
         "The step never ran and never will: another way was chosen, or what it needs can't come any more.",

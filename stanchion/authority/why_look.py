@@ -184,11 +184,12 @@ def _within(step: Any, branch: Which) -> ColumnElement[bool]:
 
 
 def directly_before(graph: Graph, name: str) -> frozenset[str]:
-    """The nodes that a node waits for: what it comes after, what may choose it, what spawns it."""
+    """The nodes that a node waits for: what it comes after, what may choose or spawn it; and what answers for these."""
     node = graph.node(name)
-    spawned = {s.name for s in graph if s.spawns and s.spawns[0] == name}
-    joined = {s.spawns[0] for s in graph if s.spawns and s.spawns[1] == name}
-    return frozenset({*node.after, *anatomy.choosers_of(graph, name), *spawned, *joined})
+    spawners = {one.name for one in graph if one.spawns and one.spawns[0] == name}
+    joined = {one.spawns[0] for one in graph if one.spawns and one.spawns[1] == name}
+    answering = {spawns[1] for before in node.after if (spawns := graph.node(before).spawns)}
+    return frozenset({*node.after, *anatomy.choosers_of(graph, name), *spawners, *joined, *answering})
 
 
 def names_before(graph: Graph, name: str) -> frozenset[str]:

@@ -18,7 +18,18 @@ LIST_WORKERS: Final = Way("stanchion worker list")
 
 
 def _ready(group: Row) -> str:
-    return f"{many(group['count'], 'ready step')} in queue {group['queue']}"
+    thing = "probe" if group["probes"] == group["count"] else "ready step"
+    return f"{many(group['count'], thing)} in queue {group['queue']}"
+
+
+def _suspects(group: Row) -> str:
+    """What lost its worker twice is run one at a time at each worker: it waits although slots are free."""
+    lost = group["suspects"]
+    return (
+        f"; {many(lost, 'step')} lost {verb(lost, 'its', 'their')} worker twice, and a worker runs one such at a time"
+        if lost
+        else ""
+    )
 
 
 def _facts(group: Row, **more: Any) -> dict[str, Any]:
@@ -30,7 +41,10 @@ def no_worker(look: Look, group: Row, alive: list[Row], last: Row | None) -> Rea
     """Nobody alive has this version: no worker at all, none with the workflow, or none with the version."""
     name, wanted = group["workflow"], f"{group['workflow']}@{group['workflow_version']}"
     start = Way(f"stanchion worker run <module with {name}>")
-    had = sorted({v for w in alive for d in w["workflows"] for n, _, v in [d.rpartition("@")] if n == name}, key=int)
+    had = sorted(
+        {v for w in alive for d in w["workflows"] for n, _, v in [d.rpartition("@")] if n == name and v.isdecimal()},
+        key=int,
+    )
     seen = evidence("step", group["step_id"]) + evidence("worker", *(w["worker_id"] for w in alive[:3]))
     details = _facts(group, workers=0, others=len(alive), versions=[int(v) for v in had])
     if had:
@@ -47,7 +61,8 @@ def no_worker(look: Look, group: Row, alive: list[Row], last: Row | None) -> Rea
         else "none serves this queue"
     )
     if last is not None:
-        why += f"; the last one that did, {last['name']}, was seen {span(look.passed(last['seen_at']))} ago"
+        now = "drains" if last["state"] == "draining" else "has ended" if last["state"] == "gone" else "is silent"
+        why += f"; the last one that did, {last['name']}, {now}, and was seen {span(look.passed(last['seen_at']))} ago"
         seen += evidence("worker", last["worker_id"])
     then = f"Once a worker with {wanted} is there, it takes them."
     text = f"no live worker for {_ready(group)}: {why}"
@@ -58,6 +73,7 @@ def untaken(group: Row, able: list[Row], slots: int, busy: int) -> Reason:
     """Offered again and again, and not taken, although there is room."""
     offered = verb(group["count"], "was", "were")
     text = f"{_ready(group)} {offered} offered {group['offers']} times and not taken; {slots - busy} of {slots} slots are free"
+    text += _suspects(group)
     worker = ids.public(ids.WORKER, able[0]["worker_id"])
     ways = (DOCTOR, Way("stanchion dead list"), act("worker.drain", worker))
     seen = evidence("step", group["step_id"]) + evidence("worker", *(w["worker_id"] for w in able[:3]))
@@ -69,8 +85,8 @@ def untaken(group: Row, able: list[Row], slots: int, busy: int) -> Reason:
 def placed(look: Look, group: Row, able: list[Row], slots: int, busy: int) -> Reason:
     """There is room for it: it is on its way."""
     text = (
-        f"nothing holds {_ready(group)}: placed {span(look.passed(group['since']))} ago,"
-        f" {slots - busy} of {many(slots, 'slot')} free at {many(len(able), 'worker')}"
+        f"{_ready(group)} {verb(group['count'], 'is on its', 'are on their')} way: placed {span(look.passed(group['since']))} ago,"
+        f" {slots - busy} of {many(slots, 'slot')} free at {many(len(able), 'worker')}{_suspects(group)}"
     )
     details = _facts(group, workers=len(able), free=slots - busy)
     then = "A worker with a free slot takes them."
@@ -105,24 +121,26 @@ def priority(group: Row, higher: int) -> Reason:
 
 
 def lost(look: Look, row: Row) -> Reason:
-    """A lease that ran out, or is about to under a silent worker."""
-    steps = many(row["count"], "step")
+    """Leases that ran out, or are about to under silent workers."""
+    steps, one = many(row["count"], "step"), row["workers"] == 1
     worker = row["name"] or ids.public(ids.WORKER, row["worker_id"])
+    who = worker if one else many(row["workers"], "worker")
     seen = evidence("step", row["step_id"]) + evidence("worker", row["worker_id"])
-    details = {"worker": worker, "steps": row["count"], "lease": row["lease_until"], "fence": row["fence"]}
+    details = {"worker": worker, "workers": row["workers"], "steps": row["count"], "lease": row["lease_until"]}
+    details |= {"fence": row["fence"]}
     ways: tuple[Way, ...] = (LIST_WORKERS, DOCTOR)
     if row["expired"]:
-        past = look.passed(row["lease_until"])
-        text = f"the lease of {worker} on {steps} ran out {span(past)} ago"
+        text = f"the lease of {who} on {steps} ran out {span(look.passed(row['lease_until']))} ago"
         if look.is_overdue(row["lease_until"]):
             text += f", and was not taken back: {NOBODY}"
             return Reason("W-STALLED", text, row["lease_until"], None, "", (DOCTOR,), seen, details)
         then = f"The orchestrator takes it back; the next attempt has a fence above {row['fence']}."
         return Reason("W-LEASE-LOST", text, row["lease_until"], None, then, ways, seen, details)
-    ends = span(-look.passed(row["lease_until"]))
-    how = "has ended" if row["state"] == "gone" else f"is silent for {span(look.passed(row['seen_at']))}"
-    text = f"{worker} {how}; its lease on {steps} ends in {ends}"
-    then = f"Unless it renews its lease, others get them in {ends}, with a fence above {row['fence']}."
+    ends, silence = span(-look.passed(row["lease_until"])), span(look.passed(row["seen_at"]))
+    how = f"is silent for {silence}" if row["state"] != "gone" else f"has ended {silence} ago"
+    text = f"{who} {how if one else f'are silent or have ended, for up to {silence}'}"
+    text += f"; {'its lease' if one else 'their leases'} on {steps} {verb(row['workers'], 'ends', 'end')} in {ends}"
+    then = f"Unless {verb(row['workers'], 'it renews its lease', 'they renew them')}, others get the steps in {ends}, with a higher fence."
     return Reason("W-LEASE-LOST", text, row["seen_at"], row["lease_until"], then, ways, seen, details)
 
 
@@ -136,13 +154,15 @@ def lease(look: Look, run: Row, row: Row) -> Reason:
         where = name if row["workers"] == 1 else many(row["workers"], "worker")
         text = f"{row['count']:,} steps of {row['node']} run on {where}, the oldest for {ran}"
     if row["seen_at"] is not None:
-        text += f"; heard of {span(look.passed(row['seen_at']))} ago"
+        heard = span(look.passed(row["seen_at"]))
+        text += f"; heard of {heard} ago" if row["workers"] == 1 else f"; all heard of in the last {heard}"
     then = "When it ends, what comes after it goes on."
     if run["state"] == "cancelling":
         then = "It is asked to stop with its next heartbeat; when it ends, the run goes on to its end."
     if row["deadline_at"] is not None:
-        text += f"; its time is over in {span(-look.passed(row['deadline_at']))}"
-        then = f"In {span(-look.passed(row['deadline_at']))} at the latest it is stopped, and counts as failed."
+        left = -look.passed(row["deadline_at"])
+        text += f"; its time {f'is over in {span(left)}' if left > 0 else f'was over {span(-left)} ago'}"
+        then = f"In {span(max(left, 0.0) + 2)} at the latest its lease ends, and it counts as failed."
     details = {
         "node": row["node"],
         "steps": row["count"],

@@ -73,6 +73,11 @@ def doubt(look: Look, row: Row) -> Reason:
         return Reason(
             "W-UNKNOWN", f"{text}, a worker asks now", row["since"], None, "What it finds decides.", tell, seen, details
         )
+    if row["asked"] == "lost":
+        then = "Once its lease is taken back, it is asked after again."
+        return Reason(
+            "W-UNKNOWN", f"{text}, the worker that asked is lost", row["since"], None, then, tell, seen, details
+        )
     if look.is_overdue(row["due"]):
         text += f"; the next check was due {span(look.passed(row['due']))} ago: {NOBODY}"
         return Reason("W-STALLED", text, row["due"], None, "", (DOCTOR, *tell), seen, details)
@@ -153,6 +158,13 @@ def barrier(look: Look, row: Row) -> Reason:
     return Reason(
         "W-BARRIER", text, row["since"], row["deadline_at"], then, (), seen, details | {"holding": 0, "lost": 0}
     )
+
+
+def overdue(look: Look, run: Row, row: Row) -> Reason:
+    """A join whose time is long over."""
+    text = f"the time of the join before {row['node']} was over {span(look.passed(row['deadline_at']))} ago: {NOBODY}"
+    ways = (DOCTOR, act("task.cancel", tsk(run)))
+    return Reason("W-STALLED", text, row["deadline_at"], None, "", ways, evidence("barrier", row["barrier_id"]))
 
 
 def held(look: Look, run: Row, row: Row, holding: Row) -> Reason:

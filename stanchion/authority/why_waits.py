@@ -19,6 +19,8 @@ from .why_look import ACTIVE, OPEN, SHOWN, Look, Scope, directly_before
 _STEP, _BARRIER, _TIMER, _READY = tables.step.c, tables.barrier.c, tables.timer.c, tables.ready.c
 _OPERATION, _APPROVAL, _VOTE, _STAT = tables.operation.c, tables.approval.c, tables.approval_vote.c, tables.node_stat.c
 
+_ATTEMPT: Final = tables.attempt.c
+HELD: Final = ("leased", "running", "reconciling")
 ENDED: Final = ("succeeded", "failed", "cancelled", "skipped")
 
 
@@ -43,9 +45,13 @@ def doubts(look: Look, run: Row, scope: Scope) -> list[Reason]:
     due = select(func.min(_TIMER.due_at)).where(_TIMER.target_id == _STEP.step_id, _TIMER.kind == "probe")
     due_at = due.correlate(tables.step).scalar_subquery()
     offered = exists().where(_READY.step_id == _STEP.step_id)
+    held = exists().where(
+        _ATTEMPT.step_id == _STEP.step_id, _ATTEMPT.ended_at.is_(None), _ATTEMPT.lease_until >= look.now
+    )
     asked = case(
         (_STEP.state.in_(ENDED), "ended"),
-        (_STEP.state != "unknown", "now"),
+        (and_(_STEP.state != "unknown", held), "now"),
+        (_STEP.state.in_(HELD), "lost"),
         (or_(offered, due_at.is_not(None)), "due"),
         else_="never",
     )
@@ -128,11 +134,11 @@ def barriers(look: Look, run: Row, scope: Scope) -> list[Reason]:
         .limit(SHOWN)
     )
     holding = _holding(look, which) if any(join["on_failed"] == "hold" for join in joins) else {}
-    return [
-        texts.held(look, run, join, holding[join["node"]]) if join["node"] in holding and join["on_failed"] == "hold"
-        else texts.barrier(look, join)
-        for join in joins
-    ]  # fmt: skip
+    reasons = [texts.overdue(look, run, join) for join in joins if look.is_overdue(join["deadline_at"])]
+    for join in joins:
+        held = holding.get(join["node"]) if join["on_failed"] == "hold" else None
+        reasons.append(texts.held(look, run, join, held) if held else texts.barrier(look, join))
+    return reasons
 
 
 def _holding(look: Look, which: Any) -> dict[str, Row]:

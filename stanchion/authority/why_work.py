@@ -44,6 +44,8 @@ def _ready_groups(which: Any) -> Any:
         select(
             *columns,
             func.count().label("count"),
+            func.count().filter(_STEP.state == "unknown").label("probes"),
+            func.count().filter(_STEP.losses > 1).label("suspects"),
             func.min(_READY.since).label("since"),
             func.max(_READY.priority).label("priority"),
             func.max(_READY.offers).label("offers"),
@@ -61,7 +63,7 @@ def _ready_groups(which: Any) -> Any:
 def _workers_of(look: Look, run: Row, queues: set[str]) -> Any:
     """Workers of these queues that serve this tenant: those that are there, and those that were."""
     mine = or_(_WORKER.tenants.is_(None), _WORKER.tenants.contains([run["tenant_id"]]))
-    shown = ("worker_id", "name", "queues", "workflows", "slots", "running", "seen_at")
+    shown = ("worker_id", "name", "queues", "workflows", "slots", "running", "state", "seen_at")
     return (
         select(*(_WORKER[name] for name in shown), seen_lately(look.now).label("alive"))
         .where(_WORKER.queues.overlap(sorted(queues)), mine)
@@ -89,9 +91,8 @@ def _ready_group(look: Look, group: Row, workers: list[Row]) -> list[Reason]:
 def _in_line(look: Look, group: Row, able: list[Row], slots: int) -> list[Reason]:
     """All slots are busy: how many of this tenant are before these, and how fast its steps go."""
     higher, ahead = _ahead(look, group)
-    settled = look.rows(_settled_lately(look, group["queue"]))[0]["count"]
     look.could_not(f"what other tenants have in queue {group['queue']}: only their own people see it")
-    found = [texts.capacity(group, able, slots, ahead, settled / PACE_SECONDS)]
+    found = [texts.capacity(group, able, slots, ahead, _pace(look, group["queue"]))]
     return [texts.priority(group, higher), *found] if higher else found
 
 
@@ -108,20 +109,28 @@ def _ahead(look: Look, group: Row) -> tuple[int, int]:
     return int(row[0]["higher"]), int(row[0]["ahead"])
 
 
-def _settled_lately(look: Look, queue: str) -> Any:
-    """How many of this tenant's steps of a queue ended in the last seconds."""
+def _pace(look: Look, queue: str) -> float:
+    """How many of this tenant's steps of a queue ended in a second, lately; 0 when none did, or more than are counted."""
+    lately = _EVENT.at > look.now - timedelta(seconds=PACE_SECONDS)
     window = (
         select(_EVENT.step_id)
-        .where(_EVENT.at > look.now - timedelta(seconds=PACE_SECONDS), _EVENT.kind.in_(("StepSucceeded", "StepFailed")))
+        .where(lately, _EVENT.kind.in_(("StepSucceeded", "StepFailed")))
         .limit(PACE_ROWS)
         .subquery()
     )
-    joined = tables.step.join(window, window.c.step_id == _STEP.step_id)
-    return select(func.count().label("count")).select_from(joined).where(_STEP.queue == queue)
+    joined = window.join(tables.step, window.c.step_id == _STEP.step_id)
+    counts = select(func.count().filter(_STEP.queue == queue).label("count"), func.count().label("all")).select_from(
+        joined
+    )
+    row = look.rows(counts)[0]
+    if row["all"] >= PACE_ROWS:
+        look.could_not(f"how fast queue {queue} goes: more than {PACE_ROWS:,} steps ended in the last {PACE_SECONDS} s")
+        return 0.0
+    return float(row["count"]) / PACE_SECONDS
 
 
 def leases(look: Look, run: Row, scope: Scope) -> list[Reason]:
-    """What is at work, one line a node; and what is lost, or about to be, one line a worker."""
+    """What is at work, one line a node; and what is lost, or about to be under silent workers."""
     joined = tables.step.join(
         tables.attempt, and_(_ATTEMPT.step_id == _STEP.step_id, _ATTEMPT.fence == _STEP.fence)
     ).outerjoin(tables.worker, _WORKER.worker_id == _ATTEMPT.worker_id)
@@ -132,25 +141,22 @@ def leases(look: Look, run: Row, scope: Scope) -> list[Reason]:
     held = and_(scope.steps, _STEP.state.in_(("leased", "running", "reconciling")), _ATTEMPT.ended_at.is_(None))
     facts = (
         func.count().label("count"),
+        func.count(_ATTEMPT.worker_id.distinct()).label("workers"),
         func.min(_ATTEMPT.granted_at).label("since"),
         func.min(_ATTEMPT.lease_until).label("lease_until"),
+        func.min(_ATTEMPT.deadline_at).label("deadline_at"),
+        func.max(_ATTEMPT.number).label("number"),
+        func.max(_STEP.fence).label("fence"),
+        func.min(_WORKER.seen_at).label("seen_at"),
         func.any_value(_STEP.step_id).label("step_id"),
         func.any_value(_STEP.node).label("node"),
-        func.max(_WORKER.seen_at).label("seen_at"),
-        func.max(_STEP.fence).label("fence"),
-    )
-    one = (_ATTEMPT.worker_id, _WORKER.name, _WORKER.state, expired.label("expired"))
-    lost = select(*one, *facts).select_from(joined).where(held, or_(expired, silent)).group_by(*one[:3], "expired")
-    lost = lost.order_by(func.min(_ATTEMPT.lease_until)).limit(SHOWN)
-    more = (
-        func.count(_ATTEMPT.worker_id.distinct()).label("workers"),
         func.any_value(_ATTEMPT.worker_id).label("worker_id"),
         func.any_value(_WORKER.name).label("name"),
-        func.max(_ATTEMPT.number).label("number"),
-        func.min(_ATTEMPT.deadline_at).label("deadline_at"),
+        func.any_value(_WORKER.state).label("state"),
     )
-    at_work = and_(held, ~expired, ~silent, _STEP.state != "reconciling")
-    well = select(*facts, *more).select_from(joined).where(at_work).group_by(_STEP.node)
+    chosen = select(*facts, expired.label("expired")).select_from(joined)
+    lost = chosen.where(held, or_(expired, silent)).group_by("expired").order_by(func.min(_ATTEMPT.lease_until))
+    well = chosen.where(held, ~expired, ~silent, _STEP.state != "reconciling").group_by("expired", _STEP.node)
     well = well.order_by(func.min(_ATTEMPT.granted_at)).limit(SHOWN)
     gone = [texts.lost(look, row) for row in look.rows(lost)]
     return gone + [texts.lease(look, run, row) for row in look.rows(well)]

@@ -201,7 +201,14 @@ def test_a_held_join_is_a_persons_matter(shell: Shell, tmp_path: Path) -> None:
     ]
     assert shell("task", "reopen", task_id, *well[:1], "--reason", "not failed", "--yes").code == 5
     why = shell("why", task_id, "--json").document
-    assert "W-HELD" in [reason["code"] for reason in why["reasons"]]
+    (held,) = [reason for reason in why["reasons"] if reason["code"] == "W-HELD"]
+    assert [action["name"] for action in held["actions"]] == ["task.reopen", "barrier.open"]
+    assert {one["kind"] for one in held["evidence"]} == {"barrier", "step"}
+    assert why["unchecked"] == []
+    told = shell("why", task_id).out
+    assert "will not change by itself\n            next: Nothing, until somebody acts.\n" in told
+    assert f"fix: {held['fix'][0]}\n" in told
+    assert f" or: {held['fix'][1]}\n" in told
     failed = shell("task", "steps", task_id, "--state", "failed", "--json").document["items"]
     assert len(failed) == 1
     shown = shell("step", "show", failed[0]["step_id"])

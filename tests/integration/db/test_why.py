@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kit.deciding import Deciding
@@ -12,6 +13,10 @@ from kit.outside import Outside
 from why_scenes import SCENES, Scene, Stage
 
 from stanchion.authority.why_codes import WHY, Reason
+from stanchion.authority.withholding import reason_details, reason_text
+from stanchion.cli.command import Branch, Leaf
+from stanchion.cli.tree import TREE
+from stanchion.contracts.actions import ACTIONS
 from stanchion.db.engine import Database
 from stanchion.state import BarrierState, RunState, StepState, TaskState
 
@@ -31,7 +36,22 @@ def check_rules(reason: Reason) -> None:
     assert not re.search(r"\b(may|might|maybe|perhaps|probably)\b", f"{reason.text} {reason.next}")
     assert "None" not in reason.text
     for way in reason.ways:
-        assert way.command.startswith("stanchion ") or way.command.startswith("look for ")
+        if way.action is not None:
+            assert set(way.given) <= {one.name for one in ACTIONS[way.action].fields}
+        if not way.command.startswith("look for "):
+            check_command(way.command)
+    shown = f"{reason_text(reason, whole=False)} {reason_details(reason, whole=False)}"
+    assert not re.search(r"secret|ValueError|\(test\)|read it", shown), "a payload, or somebody's words, for everybody"
+
+
+def check_command(line: str) -> None:
+    """The command is one."""
+    program, *words = line.split()
+    assert program == "stanchion"
+    place: Any = TREE
+    while isinstance(place, Branch):
+        place = place.commands.get(words.pop(0))
+    assert isinstance(place, Leaf), line
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=str)

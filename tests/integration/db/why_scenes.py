@@ -17,7 +17,7 @@ from kit.crew import crew
 from kit.deciding import Deciding, asked, asking
 from kit.effects import publishing, step_state
 from kit.engine import Engine
-from kit.flows import fan, nested, single
+from kit.flows import fan, single
 from kit.outside import Outside
 from psycopg.types.json import Jsonb
 
@@ -27,7 +27,8 @@ from stanchion.authority.why import Asking, Why
 from stanchion.contracts import ids
 from stanchion.db.engine import Database
 from stanchion.db.grants import RELAY
-from stanchion.workflow import All, Ctx, First, Go, Results, Workflow
+from stanchion.workflow import All, AtLeast, Ctx, First, Go, Results, Workflow
+from stanchion.workflow.approval import Ask, Decision
 
 
 @dataclass
@@ -69,6 +70,9 @@ class Stage:
 
     def submit(self, workflow: Workflow, **command: Any) -> Answer:
         return self.engine.submit(workflow, **command)
+
+    def submit_many(self, workflow: Workflow, count: int) -> list[Answer]:
+        return self.engine.submit_all(workflow, [({}, None)] * count)
 
 
 About = tuple[str, UUID]
@@ -315,6 +319,25 @@ def a_deadline_is_overdue(stage: Stage) -> UUID:
     task = with_a_deadline(stage)
     stage.engine.forward(4_000)
     return task
+
+
+@scene("W-STALLED", "step", "waiting")
+def nobody_ended_an_approval(stage: Stage) -> UUID:
+    stage.submit(asking(stage.outside, by="editors", within="1h"))
+    with crew(stage.engine) as worker:
+        asked(stage.engine, worker)
+    stage.engine.forward(3_700)
+    return stage.step("review")
+
+
+@scene("W-STALLED", "barrier", "waiting")
+def nobody_ended_a_join(stage: Stage) -> UUID:
+    stage.submit(fan("slow", AtLeast(2, within="1m"), ["a", "b"]))
+    worker = stage.engine.worker()
+    worker.finish(worker.take()[0], ["a", "b"])
+    stage.engine.expand()
+    stage.engine.forward(130)
+    return stage.barrier("gather")
 
 
 @scene("W-DEADLINE", "task", "accepted")
@@ -571,8 +594,6 @@ def it_is_done(stage: Stage) -> UUID:
 
 def branches(name: str) -> Workflow:
     """plan -> part (each) -> check (people are asked in each branch) -> total."""
-    from stanchion.workflow.approval import Ask, Decision
-
     wf = Workflow(name)
 
     @wf.step()
@@ -592,6 +613,3 @@ def branches(name: str) -> Workflow:
         return len(decisions)
 
     return wf
-
-
-__all__ = ["SCENES", "Scene", "Stage", "branches", "nested", "pair", "scene"]

@@ -13,6 +13,7 @@ from stanchion.authority.keys import Keys
 from stanchion.authority.leases import Failure, Leases, Reach
 from stanchion.authority.why_codes import WHY
 from stanchion.contracts import ids
+from stanchion.contracts.actions import ACTIONS
 from stanchion.contracts.ids import new_id
 from stanchion.db.engine import Database
 from stanchion.testing.checker import check, report
@@ -365,6 +366,37 @@ class TestWhy:
         well = api.submit("single", {"x": 1})
         hand.complete(hand.lease_of(well), lambda lease: 1)
         assert codes(api.get(f"/v1/tasks/{well['task_id']}/why")) == ["W-DONE"]
+
+    def test_what_people_can_do_is_told_as_actions(self, api: Api, hand: Hand) -> None:
+        """By name, with target and what is known already: the request that a button makes does what the line says."""
+        made = held(api, hand)
+        reason = reason_of(api.get(f"/v1/tasks/{made['task_id']}/why"), "W-HELD")
+        reopen, opening = reason["actions"]
+        assert (reopen["name"], reopen["target"], reopen["given"]) == ("task.reopen", made["task_id"], {"node": "work"})
+        assert reason["fix"] == [reopen["command"], opening["command"]]
+        assert {"kind": "barrier", "id": opening["target"]} in reason["evidence"]
+        assert reason["next"] == "Nothing, until somebody acts."
+        action = ACTIONS[opening["name"]]
+        path = action.path.replace("{id}", opening["target"])
+        assert api.post(path, opening["given"] | {"reason": "good enough"})["state"] == "released"
+
+    def test_without_payloads_the_words_of_others_are_withheld(
+        self, api: Api, hand: Hand, make_api: Callable[..., Api]
+    ) -> None:
+        """An error's text, and why somebody cancelled; codes, times and ways out stay."""
+        viewer = make_api("acme", "viewer")
+        failed = api.submit("single", {"x": 1})
+        hand.fail(hand.lease_of(failed))
+        hand.sweep()
+        cancelled = api.submit("single", {"x": 1})
+        api.post(f"/v1/tasks/{cancelled['task_id']}/cancel", {"reason": "the customer is Jane"}, 202)
+        for made, word in ((failed, "it broke"), (cancelled, "Jane")):
+            whole = api.get(f"/v1/tasks/{made['task_id']}/why")
+            part = viewer.get(f"/v1/tasks/{made['task_id']}/why")
+            assert word in json.dumps(whole)
+            assert word not in json.dumps(part)
+            assert codes(part) == codes(whole)
+            assert [r["fix"] for r in part["reasons"]] == [r["fix"] for r in whole["reasons"]]
 
     def test_any_id_will_do_and_no_foreign_one(self, api: Api, other: Api) -> None:
         """Task, run, step, in public or bare form; 404 for another tenant's, 422 for what is no id."""
