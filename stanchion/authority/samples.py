@@ -89,13 +89,13 @@ class Samples:
     ) -> Series:
         """Values of `names` from `since` to before `until` in spans of `resolution` seconds. Raises Unprocessable."""
         _check(names, since, until, resolution)
+        place = _bin(since, resolution)
         rows = self.database.read(
-            "SELECT * FROM stanchion.read_samples(%s, %s, %s, %s)", (tenant_id, resolution, since, until)
+            "SELECT * FROM stanchion.read_samples(%s, %s, %s, %s)", (tenant_id, resolution, place, until)
         )
         found: dict[datetime, dict[str, Any] | None] = dict(rows)
         span = timedelta(seconds=resolution)
         at = []
-        place = _bin(since, resolution)
         while place < until:
             at.append(place)
             place += span

@@ -14,7 +14,7 @@ from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 
-from . import why_texts
+from . import why_pipeline, why_texts
 from .graph_view import arrived_at_barrier
 from .queries import BARRIER, rows_of
 from .rows import Row, missing
@@ -224,7 +224,8 @@ class _Look:
             .limit(SHOWN)
         )
         starts = run["paused_at"] is None and run["state"] in ("created", "running")
-        return [self._ready_group(run, group) for group in groups] if starts else []
+        held, groups = why_pipeline.held_back(self.connection, groups) if starts else ([], [])
+        return [*held, *(self._ready_group(run, group) for group in groups)]
 
     def _ready_group(self, run: Row, group: Row) -> Reason:
         definition = f"{group['workflow']}@{group['workflow_version']}"

@@ -17,7 +17,7 @@ class WhyInfo:
 
 WHY: Final[dict[str, WhyInfo]] = {
     "W-ENDED": WhyInfo("It has ended without a result; what has ended stays ended until somebody retries it.", False),
-    "W-PAUSED": WhyInfo("Somebody paused the run: nothing new of it is leased.", False),
+    "W-PAUSED": WhyInfo("Somebody paused the run, or the queue of its ready steps: nothing new is leased.", False),
     "W-WORKER": WhyInfo("Steps are ready, and no worker that was seen lately serves their queue and version.", False),
     "W-UNTAKEN": WhyInfo("Steps are offered again and again, and workers with free slots don't take them.", False),
     "W-STALLED": WhyInfo("The children of a fan-out should long be there: the orchestrator fails on them.", False),
@@ -31,6 +31,8 @@ WHY: Final[dict[str, WhyInfo]] = {
     "W-LOST": WhyInfo("A lease has run out and was not taken back yet; the orchestrator does that.", True),
     "W-PLANNING": WhyInfo("A fan-out waits for the orchestrator to make its children.", True),
     "W-OUTBOX": WhyInfo("Messages wait to be published; the relay does that.", True),
+    "W-REBALANCE": WhyInfo("The group of workers shares its partitions out anew: meanwhile none reads offers.", True),
+    "W-LAG": WhyInfo("Offers are published, and the workers' group has not read them yet.", True),
     "W-QUEUE": WhyInfo("Steps are ready and wait for a free slot of a worker.", True),
     "W-RETRY": WhyInfo("An attempt failed; the next one comes after a delay.", True),
     "W-RUNNING": WhyInfo("Workers hold leases and are at work.", True),
