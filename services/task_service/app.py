@@ -22,7 +22,10 @@ from stanchion.authority.objects import Objects
 from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.people import People
+from stanchion.authority.pipeline import Pipeline
 from stanchion.authority.queries import Queries
+from stanchion.authority.queues import Queues
+from stanchion.authority.samples import Samples
 from stanchion.authority.submission import Submission
 from stanchion.authority.tasks import Tasks
 from stanchion.authority.webhooks import Masters, Webhooks
@@ -142,6 +145,9 @@ def deps_of(
         outcomes=Outcomes(database, workflows, objects),
         asking=Asking(database),
         inventory=Inventory(database),
+        queues=Queues(database),
+        samples=Samples(database),
+        pipeline=Pipeline(database),
         operations=Operations(database),
         approvals=Approvals(database),
         dead_letters=letters,

@@ -20,7 +20,10 @@ from stanchion.authority.objects import Objects
 from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.people import People
+from stanchion.authority.pipeline import Pipeline
 from stanchion.authority.queries import Queries
+from stanchion.authority.queues import Queues
+from stanchion.authority.samples import Samples
 from stanchion.authority.webhooks import Webhooks
 from stanchion.authority.why import Asking
 from stanchion.db.engine import Database
@@ -44,6 +47,9 @@ class Deps:
     outcomes: Outcomes
     asking: Asking
     inventory: Inventory
+    queues: Queues
+    samples: Samples
+    pipeline: Pipeline
     operations: Operations
     approvals: Approvals
     dead_letters: DeadLetters

@@ -28,6 +28,7 @@ from .routers import (
     events,
     inventory,
     keys,
+    measures,
     operate,
     operations,
     people,
@@ -43,7 +44,7 @@ from .settings import TaskServiceSettings
 ROUTERS = (
     *(
         module.router
-        for module in (tasks, artifacts, operate, steps, operations, approvals, events, why, inventory, keys)
+        for module in (tasks, artifacts, operate, steps, operations, approvals, events, why, inventory, measures, keys)
     ),
     *(module.router for module in (sessions, people, audit, webhooks, reference)),
     sessions.provider_router,
