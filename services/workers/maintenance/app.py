@@ -12,6 +12,7 @@ from stanchion.authority.maintenance import REDRIVE, Maintenance
 from stanchion.authority.objects import Objects
 from stanchion.authority.recounts import Recounts
 from stanchion.authority.retention import Retention
+from stanchion.authority.samples import Samples
 from stanchion.authority.sweeping import Sweeping
 from stanchion.bus.producer import Producer
 from stanchion.db.engine import Database
@@ -73,6 +74,7 @@ def periods(settings: MaintenanceSettings) -> dict[str, int]:
         "tidy": settings.tidy_every_seconds,
         "sweep": settings.sweep_every_seconds,
         "orphans": settings.orphans_every_seconds,
+        "samples": settings.samples_every_seconds,
     }
 
 
@@ -86,6 +88,7 @@ def works(
     days = timedelta(days=settings.payload_days), timedelta(days=settings.history_days)
     letters = timedelta(days=settings.dead_letter_days), settings.dead_letter_rows, settings.dead_letter_bytes
     workers = timedelta(days=settings.worker_gone_days), timedelta(days=settings.worker_silent_days)
+    samples = timedelta(days=settings.sample_days), timedelta(days=settings.sample_span_days)
     return {
         "partitions": partial(jobs.partitions, retention),
         "retention": jobs.Retaining(retention, *days),
@@ -93,6 +96,7 @@ def works(
         "dead-letters": partial(jobs.dead_letters, retention, *letters),
         "sweep": partial(jobs.sweep, sweeping),
         "orphans": partial(jobs.find_orphans, sweeping),
+        "samples": partial(jobs.samples, Samples(database), *samples),
         "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds, retention, *workers),
         REDRIVE: jobs.Redriving(BulkRedrive(database), producer),
     }

@@ -199,7 +199,9 @@ def test_a_tenant_reads_its_own(engine: Engine, samples: Samples, db: Callable[[
     assert [values[0] for values in mine.values.values()] == [1, 1, 1]
     assert [values[1] for values in mine.values.values()] == [None, None, None]
     theirs = Samples(engine.service).series(other, names, start, until, 10)
-    assert [values[0] for values in theirs.values.values()] == [0, None, None]
+    assert [values[0] for values in theirs.values.values()] == [0, 0, 0]
+    ages = Samples(engine.service).series(other, ("ready_age_seconds",), start, until, 10)
+    assert set(ages.values["ready_age_seconds"]) == {None}
 
 
 def write(engine: Engine, tenant: UUID, slot: datetime, counts: dict[str, Any], levels: dict[str, Any]) -> None:
