@@ -9,12 +9,15 @@ from stanchion.authority.keyring import cookie_name
 from stanchion.authority.keys import Keys
 from stanchion.authority.objects import Objects
 from stanchion.authority.people import People
+from stanchion.authority.pipeline import Pipeline
 from stanchion.authority.planning import Planning
+from stanchion.authority.samples import Samples
 from stanchion.authority.upkeep import Upkeep
 from stanchion.authority.webhooks import Masters, Webhooks
 from stanchion.authority.workflows import Workflows
 from stanchion.bus.consumer import Consumer
-from stanchion.contracts.topics import ORCHESTRATOR_COMMANDS
+from stanchion.bus.lag_reader import LagReader, readers
+from stanchion.contracts.topics import ORCHESTRATOR_COMMANDS, ORCHESTRATORS_GROUP
 from stanchion.db.engine import Database
 from stanchion.runtime import failpoints
 from stanchion.runtime.hints import ORCHESTRATOR, Hints
@@ -22,17 +25,20 @@ from stanchion.runtime.http import HttpServer, health_app, is_loopback
 from stanchion.runtime.lifecycle import Service
 from stanchion.runtime.logging import configure_logging, get_logger
 
+from . import lag_watcher, sampler
 from .command_listener import CommandListener
 from .dashboard.door import Door
 from .dashboard.reads import Reads
 from .dashboard.site import Site
 from .dashboard.task_api import TaskApi
 from .deadline_keeper import DeadlineKeeper
+from .lag_watcher import LagWatcher
 from .lease_reaper import LeaseReaper
 from .lookout import Lookout
 from .offer_dispatcher import OfferDispatcher
 from .run_planner import RunPlanner
 from .run_sweeper import RunSweeper
+from .sampler import Sampler
 from .settings import OrchestratorSettings
 from .webhook_courier import WebhookCourier
 
@@ -57,7 +63,7 @@ def build(argv: Sequence[str]) -> Service:
     lookout = Lookout(upkeep)
     look = hints.subscribe([ORCHESTRATOR])
     arrived = Event()
-    consumer = Consumer(settings.kafka, "stanchion-orchestrator", [ORCHESTRATOR_COMMANDS], wake=arrived)
+    consumer = Consumer(settings.kafka, ORCHESTRATORS_GROUP, [ORCHESTRATOR_COMMANDS], wake=arrived)
 
     service = Service(settings.SERVICE, drain_seconds=settings.drain_seconds)
     service.add(hints)
@@ -94,6 +100,7 @@ def build(argv: Sequence[str]) -> Service:
         service.add(courier)
         service.add_loop("webhook-courier", courier.run_once, idle_wait=ASLEEP_SECONDS, wake=due)
     service.add_loop("lookout", lookout.run_once, busy_wait=0.05, idle_wait=settings.lookout_seconds, wake=look)
+    measure(service, settings, database)
     if settings.http_port is not None:
         checks = {"database": lambda: None if database.read("SELECT 1") else "no answer", "broker": consumer.check}
         with_metrics = is_loopback(settings.http_host)
@@ -105,6 +112,16 @@ def build(argv: Sequence[str]) -> Service:
             app = service.add(site).app(checks, with_metrics=with_metrics)
         service.add(HttpServer(app, host=settings.http_host, port=settings.http_port, service=settings.SERVICE))
     return service
+
+
+def measure(service: Service, settings: OrchestratorSettings, database: Database) -> None:
+    """The loops that write down how things stand; each does its part of it when no other orchestrator has."""
+    seconds = sampler.LOOK_SECONDS
+    service.add_loop("sampler", Sampler(Samples(database)).run_once, busy_wait=0.05, idle_wait=seconds)
+    reader = LagReader(settings.kafka, readers(settings.kafka_group))
+    watcher = service.add(LagWatcher(Pipeline(database), reader, settings.instance))
+    seconds = lag_watcher.LOOK_SECONDS
+    service.add_loop("lag-watcher", watcher.run_once, busy_wait=seconds, idle_wait=seconds)
 
 
 def site_of(settings: OrchestratorSettings) -> Site | None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from pydantic import Field, SecretStr
 
 from stanchion.contracts import limits
+from stanchion.contracts.topics import TASK_SERVICES_GROUP
 from stanchion.runtime.webhook_settings import WebhookSettings
 
 
@@ -18,6 +19,7 @@ class OrchestratorSettings(WebhookSettings):
     lookout_seconds: float = Field(default=0.5, gt=0, le=5)  # how often an idle orchestrator looks for work
     webhook_calls: int = Field(default=16, ge=0, le=500)  # calls of webhooks under way at once; 0: it makes none
     cancel_grace_seconds: float = Field(default=limits.CANCEL_GRACE_SECONDS, ge=0, le=3_600)
+    kafka_group: str = TASK_SERVICES_GROUP  # the consumer group of the intake, whose lag is looked at
     dashboard_database_url: SecretStr | None = (
         None  # the database, under a login that only reads; unset: there is no dashboard here
     )

@@ -24,7 +24,10 @@ from stanchion.authority.objects import Objects
 from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.people import People
+from stanchion.authority.pipeline import Pipeline
 from stanchion.authority.queries import Queries
+from stanchion.authority.queues import Queues
+from stanchion.authority.samples import Samples
 from stanchion.authority.saved_views import SavedViews
 from stanchion.authority.submission import Submission
 from stanchion.authority.task_search import TaskSearch
@@ -150,6 +153,9 @@ def deps_of(
         outcomes=Outcomes(database, workflows, objects),
         asking=Asking(database),
         inventory=Inventory(database),
+        queues=Queues(database),
+        samples=Samples(database),
+        pipeline=Pipeline(database),
         operations=Operations(database),
         approvals=Approvals(database),
         dead_letters=letters,

@@ -54,6 +54,12 @@ class OpenBody(Body):
     reason: GivenReason
 
 
+class PauseQueueBody(Body):
+    """Why a queue is paused: everybody who waits for it is shown that."""
+
+    reason: GivenReason
+
+
 class NotDoneBody(Body):
     """What a person says about an operation of unknown fate: why, and by what it is proven."""
 

@@ -22,7 +22,10 @@ from stanchion.authority.objects import Objects
 from stanchion.authority.operations import Operations
 from stanchion.authority.outcomes import Outcomes
 from stanchion.authority.people import People
+from stanchion.authority.pipeline import Pipeline
 from stanchion.authority.queries import Queries
+from stanchion.authority.queues import Queues
+from stanchion.authority.samples import Samples
 from stanchion.authority.saved_views import SavedViews
 from stanchion.authority.task_search import TaskSearch
 from stanchion.authority.webhooks import Webhooks
@@ -52,6 +55,9 @@ class Deps:
     outcomes: Outcomes
     asking: Asking
     inventory: Inventory
+    queues: Queues
+    samples: Samples
+    pipeline: Pipeline
     operations: Operations
     approvals: Approvals
     dead_letters: DeadLetters

@@ -30,6 +30,7 @@ from .routers import (
     inventory,
     jobs,
     keys,
+    measures,
     operate,
     operations,
     people,
@@ -46,7 +47,7 @@ from .settings import TaskServiceSettings
 ROUTERS = (
     *(
         module.router
-        for module in (tasks, artifacts, operate, steps, operations, approvals, events, why, inventory, keys)
+        for module in (tasks, artifacts, operate, steps, operations, approvals, events, why, inventory, measures, keys)
     ),
     *(module.router for module in (jobs, errors, saved_views, sessions, people, audit, webhooks, reference)),
     sessions.provider_router,

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import NoDecode
 
 from stanchion.contracts import limits
+from stanchion.contracts.topics import TASK_SERVICES_GROUP
 from stanchion.errors import Unprocessable
 
 from .sign_in_settings import SignInSettings
@@ -36,7 +37,7 @@ class TaskServiceSettings(SignInSettings):
     stream_heartbeat_seconds: float = Field(default=15.0, gt=0)
 
     kafka_intake: bool = True
-    kafka_group: str = "stanchion-task-service"
+    kafka_group: str = TASK_SERVICES_GROUP
     kafka_rights: Literal["trusted", "signed"] | None = None  # unset: trusted in the dev profile, else signed
     kafka_tenants: Annotated[tuple[str, ...], NoDecode] | None = (
         None  # trusted: whose commands are taken; comma-separated

@@ -15,7 +15,13 @@ from stanchion.authority.workflows import Workflows
 from stanchion.bus.admin import ensure_topics
 from stanchion.bus.consumer import Consumer
 from stanchion.contracts.ids import new_id
-from stanchion.contracts.topics import PARTITIONS, PARTITIONS_EMBEDDED, worker_commands, worker_specs
+from stanchion.contracts.topics import (
+    PARTITIONS,
+    PARTITIONS_EMBEDDED,
+    WORKERS_GROUP,
+    worker_commands,
+    worker_specs,
+)
 from stanchion.db.engine import Database
 from stanchion.errors import NotFound, Unavailable
 from stanchion.runtime import failpoints
@@ -112,7 +118,7 @@ def build(argv: Sequence[str]) -> Service:
     hints = Hints(settings.redis_url.get_secret_value() if settings.redis_url else None)
     durations = Durations(settings.ahead_ms, settings.ahead_most, settings.slots)
     wake = Event()
-    consumer = Consumer(settings.kafka, "stanchion-workers", [worker_commands(q) for q in queues], wake=wake)
+    consumer = Consumer(settings.kafka, WORKERS_GROUP, [worker_commands(q) for q in queues], wake=wake)
     slots = _slots(settings, leases, catalogue, wake)
     foreman = Foreman(
         leases,

@@ -75,6 +75,11 @@ class Queues:
                 return row
         raise missing("queue")
 
+    @staticmethod
+    def empty(name: str) -> Row:
+        """A queue in which there is nothing, and that nobody serves."""
+        return _shown(_Queue(name), None)
+
     def pause(self, tenant_id: UUID, name: str, *, reason: str, actor: str) -> bool:
         """Lease and offer nothing new of a queue for this tenant; False when it was paused before, and stays as it was."""
         rows = self.database.call(

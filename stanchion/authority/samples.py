@@ -8,9 +8,10 @@ its end, so a transaction that takes longer than that from its stamp to its comm
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, get_args
+from typing import Final, get_args
 from uuid import UUID
 
 from stanchion.db.engine import Database
@@ -29,10 +30,15 @@ SETTLED: Final = timedelta(seconds=(BACK_SLOTS + 1) * SLOT_SECONDS + MARGIN_SECO
 """After so long nothing is added to a span any more: it may be folded."""
 
 RESOLUTIONS: Final = (10, 60, 300, 900, 3_600, 21_600, 86_400)
+Bodies = Mapping[str, Mapping[str, float]]
+_NOTHING: Final[Bodies] = {"counts": {}, "levels": {}}
+
 POINTS: Final = 2_000  # of one series in one answer
 LATELY_SECONDS: Final = 60
 
 COUNTS: Final[frozenset[str]] = frozenset(get_args(SampleCount))
+THINGS: Final = frozenset({"ready_steps", "steps_running", "approvals_open", "operations_in_doubt"})
+"""Levels that count things: where it was looked and none is written there were none; of an age there is none then."""
 NAMES: Final[frozenset[str]] = COUNTS | frozenset(get_args(SampleLevel))
 
 
@@ -89,13 +95,13 @@ class Samples:
     ) -> Series:
         """Values of `names` from `since` to before `until` in spans of `resolution` seconds. Raises Unprocessable."""
         _check(names, since, until, resolution)
+        place = _bin(since, resolution)
         rows = self.database.read(
-            "SELECT * FROM stanchion.read_samples(%s, %s, %s, %s)", (tenant_id, resolution, since, until)
+            "SELECT * FROM stanchion.read_samples(%s, %s, %s, %s)", (tenant_id, resolution, place, until)
         )
-        found: dict[datetime, dict[str, Any] | None] = dict(rows)
+        found = {slot: (body or _NOTHING, levelled) for slot, body, levelled in rows}
         span = timedelta(seconds=resolution)
         at = []
-        place = _bin(since, resolution)
         while place < until:
             at.append(place)
             place += span
@@ -111,11 +117,11 @@ class Samples:
         if not rows:
             return None
         counts: dict[str, float] = {}
-        for _, body in rows:
-            for name, value in (body or {}).get("counts", {}).items():
+        for _, body, _ in rows:
+            for name, value in (body or _NOTHING)["counts"].items():
                 counts[name] = counts.get(name, 0.0) + value
         until = rows[0][0] + timedelta(seconds=SLOT_SECONDS)
-        return Lately(len(rows) * SLOT_SECONDS, until, counts, (rows[0][1] or {}).get("levels", {}))
+        return Lately(len(rows) * SLOT_SECONDS, until, counts, dict((rows[0][1] or _NOTHING)["levels"]))
 
 
 def _check(names: tuple[str, ...], since: datetime, until: datetime, resolution: int) -> None:
@@ -153,11 +159,12 @@ def _bin(moment: datetime, resolution: int) -> datetime:
     return datetime.fromtimestamp(seconds, tz=UTC)
 
 
-def _value(found: dict[datetime, dict[str, Any] | None], moment: datetime, name: str) -> float | None:
-    """A count that is not there was nothing, if somebody looked; a level that is not there is unknown, or none."""
+def _value(found: Mapping[datetime, tuple[Bodies, bool]], moment: datetime, name: str) -> float | None:
+    """What a sample says of a name; nothing, where somebody looked and there was nothing, and None where nobody did."""
     if moment not in found:
         return None
-    body = found[moment] or {"counts": {}, "levels": {}}
-    if name in body["levels"]:
-        return float(body["levels"][name])
-    return float(body["counts"].get(name, 0.0)) if name.partition(":")[0] in COUNTS else None
+    body, levelled = found[moment]
+    plain = name.partition(":")[0]
+    if plain in COUNTS:
+        return float(body["counts"].get(name, 0.0))
+    return float(body["levels"][name]) if name in body["levels"] else 0.0 if levelled and plain in THINGS else None

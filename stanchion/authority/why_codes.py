@@ -77,10 +77,10 @@ WHY: Final[dict[str, WhyInfo]] = {
         "Mend what refused it, then `stanchion dead redrive ID`.",
     ),
     "W-PAUSED": WhyInfo(
-        "Somebody paused the run: nothing new of it is leased; what runs goes on.",
+        "Somebody paused the run, or the queue of its ready steps: nothing new is leased; what runs goes on.",
         False,
         "Who paused it, and when, stands in the line.",
-        "`stanchion task resume ID`",
+        "`stanchion task resume ID`, or `stanchion queue resume QUEUE`.",
     ),
     "W-NO-WORKER": WhyInfo(
         "Steps are ready, and no live worker serves their queue and workflow.",
@@ -147,6 +147,18 @@ WHY: Final[dict[str, WhyInfo]] = {
         True,
         "The worker: its process, its host, its log.",
         "Nothing; if it comes again, the worker stalls or dies: look at memory, and at code that blocks.",
+    ),
+    "W-REBALANCE": WhyInfo(
+        "The workers' group of readers shares its partitions out anew: meanwhile none of them reads offers.",
+        True,
+        "`stanchion lag`: since when, and how often lately.",
+        "Nothing, unless it goes on: then look for workers that come and go.",
+    ),
+    "W-LAG": WhyInfo(
+        "Offers are published, and the workers' group has not read them yet.",
+        True,
+        "`stanchion lag`: which partition is behind, and who reads it.",
+        "More workers, if all partitions are behind; restart the one that reads it, if only one does not move.",
     ),
     "W-OUTBOX": WhyInfo(
         "Messages wait to be published longer than they should; relays are at work on them.",

@@ -9,6 +9,7 @@ from sqlalchemy import and_, func, or_, select
 
 from stanchion.db import tables
 
+from . import why_pipeline
 from . import why_texts as texts
 from .rows import Row
 from .why_codes import Reason
@@ -30,11 +31,10 @@ def ready(look: Look, run: Row, scope: Scope) -> list[Reason]:
     groups = look.rows(_ready_groups(scope.steps & may_be_leased(run)))
     if not groups:
         return []
-    workers = look.rows(_workers_of(look, run, {group["queue"] for group in groups}))
-    reasons: list[Reason] = []
+    reasons, groups = why_pipeline.held_back(look, groups)
+    workers = look.rows(_workers_of(look, run, {group["queue"] for group in groups})) if groups else []
     for group in groups:
         reasons += _ready_group(look, group, workers)
-    look.could_not("what Kafka holds: the lag of its consumer groups is not sampled")
     return reasons
 
 

@@ -33,7 +33,7 @@ def true_end_offsets(
             if topic in existing
             for partition in consumer.partitions_for_topic(topic)
         ]
-        return _watermarks(consumer, partitions, Deadline(timeout)) if partitions else {}
+        return watermarks(consumer, partitions, Deadline(timeout)) if partitions else {}
     except Exception as error:
         raise translate(error, settings.bootstrap) from error
     finally:
@@ -42,7 +42,9 @@ def true_end_offsets(
                 consumer.close(autocommit=False, timeout_ms=1_000)
 
 
-def _watermarks(consumer: Any, partitions: Sequence[TopicPartition], deadline: Deadline) -> dict[Place, int]:
+def watermarks(consumer: Any, partitions: Sequence[TopicPartition], deadline: Deadline) -> dict[Place, int]:
+    """The same for partitions that exist, by a consumer that reads nothing else; what it was assigned is forgotten."""
+    consumer.unsubscribe()
     consumer.assign(partitions)
     ends = consumer.end_offsets(partitions)
     for partition, offset in ends.items():

@@ -21,15 +21,19 @@ with warnings.catch_warnings():
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.base import MemberState
     from kafka.net.inet import KafkaNetSocket
+    from kafka.protocol.admin import DescribeGroupsRequest
+    from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
     from kafka.record.default_records import DefaultRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
     from kafka.record.util import decode_varint
 
 __all__ = [
     "AsyncConsumerRebalanceListener",
+    "ConsumerProtocolAssignment",
     "CooperativeStickyAssignor",
     "DefaultRecord",
     "DefaultRecordBatch",
     "DefaultRecordBatchBuilder",
+    "DescribeGroupsRequest",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaNetSocket",

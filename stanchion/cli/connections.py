@@ -28,6 +28,7 @@ STACK_FOLDER: Final = Path(".stanchion") / "dev"
 VARIABLES: Final[dict[str, str]] = {
     "api_url": "STANCHION_API_URL",
     "api_key": "STANCHION_API_KEY",
+    "page_url": "STANCHION_PAGE_URL",
     "kafka_bootstrap": "STANCHION_KAFKA_BOOTSTRAP",
     "redis_url": "STANCHION_REDIS_URL",
     "objects_url": "STANCHION_OBJECTS_URL",
@@ -156,6 +157,7 @@ def read_stack(root: Path) -> dict[str, str]:
     values = {
         "api_url": document.get("api_url"),
         "api_key": key,
+        "page_url": document.get("page_url"),
         "kafka_bootstrap": document.get("kafka_bootstrap"),
         "redis_url": document.get("redis_url"),
         "admin_database_url": document.get("database_url"),

@@ -76,6 +76,25 @@ TREE: Final = Branch(
                 "drain": Leaf("stanchion.cli.worker:drain", "let a worker finish what it has, and end"),
             },
         ),
+        "queue": Branch(
+            "queues",
+            {
+                "list": Leaf("stanchion.cli.queue:list_queues", "list queues with what waits and who serves them"),
+                "show": Leaf("stanchion.cli.queue:show", "show one"),
+                "pause": Leaf("stanchion.cli.queue:pause", "start nothing new of a queue"),
+                "resume": Leaf("stanchion.cli.queue:resume", "let a paused queue go on"),
+            },
+        ),
+        "outbox": Branch(
+            "messages on their way out",
+            {
+                "status": Leaf("stanchion.cli.outbox:status", "show what waits to be published, and who publishes"),
+                "republish": Leaf("stanchion.cli.outbox:republish", "offer the ready steps of a task again"),
+            },
+        ),
+        "lag": Leaf("stanchion.cli.lag:lag", "show how far readers of Kafka are"),
+        "top": Leaf("stanchion.cli.top:top", "show how things stand, live"),
+        "open": Leaf("stanchion.cli.open_page:open_page", "open the page of a thing in the browser"),
         "workflow": Branch(
             "workflows",
             {

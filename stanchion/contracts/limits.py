@@ -103,6 +103,8 @@ WORKER_SILENT_DAYS: Final = 7.0  # how long one is that fell silent
 INBOX_DAYS: Final = 30.0  # how long ids of applied messages are kept: longer than any broker keeps ours
 SIGNED_DAYS: Final = 29.0  # age of a signed command: below INBOX_DAYS, or one that was forgotten could be replayed
 SIGNED_AHEAD_SECONDS: Final = 300.0  # how far the clock of whoever signs may be ahead of ours
+SAMPLE_DAYS: Final = 7.0  # how long samples of ten seconds are kept
+SAMPLE_SPAN_DAYS: Final = 90.0  # how long they are in spans of five minutes
 
 # --- webhooks ---
 WEBHOOKS: Final = 20  # of one tenant

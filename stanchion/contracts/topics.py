@@ -24,6 +24,11 @@ TASK_SERVICE_REPLIES: Final = "stanchion.task-service.replies.v1"
 ORCHESTRATOR_COMMANDS: Final = "stanchion.orchestrator.commands.v1"
 EVENTS: Final = "stanchion.events.v1"
 
+WORKERS_GROUP: Final = "stanchion-workers"
+ORCHESTRATORS_GROUP: Final = "stanchion-orchestrator"
+TASK_SERVICES_GROUP: Final = "stanchion-task-service"
+"""The groups that read them; an installation may name the last one otherwise."""
+
 DEFAULT_QUEUE: Final = "default"
 
 _QUEUE = re.compile(rf"[a-z0-9-]{{1,{limits.QUEUE_CHARACTERS}}}")

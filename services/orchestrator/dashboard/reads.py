@@ -15,6 +15,7 @@ from stanchion.authority.jobs import Jobs
 from stanchion.authority.keys import Keys
 from stanchion.authority.operations import Operations
 from stanchion.authority.people import People
+from stanchion.authority.pipeline import Pipeline
 from stanchion.authority.pulse import Pulse
 from stanchion.authority.queries import Queries
 from stanchion.authority.queues import Queues
@@ -37,6 +38,7 @@ class Reads:
         self.fans = FanView(database)
         self.errors = ErrorGroups(database)
         self.jobs = Jobs(database)
+        self.pipeline = Pipeline(database)
         self.queues = Queues(database)
         self.search = TaskSearch(database)
         self.asking = Asking(database)

@@ -15,6 +15,7 @@ from stanchion.authority.maintenance import REDRIVE, Maintenance
 from stanchion.authority.objects import Objects
 from stanchion.authority.recounts import Recounts
 from stanchion.authority.retention import Retention
+from stanchion.authority.samples import Samples
 from stanchion.authority.sweeping import Sweeping
 from stanchion.bus.producer import Producer
 from stanchion.db.engine import Database
@@ -78,6 +79,7 @@ def periods(settings: MaintenanceSettings) -> dict[str, int]:
         "sweep": settings.sweep_every_seconds,
         "orphans": settings.orphans_every_seconds,
         "errors": settings.errors_every_seconds,
+        "samples": settings.samples_every_seconds,
     }
 
 
@@ -91,6 +93,7 @@ def works(
     days = timedelta(days=settings.payload_days), timedelta(days=settings.history_days)
     letters = timedelta(days=settings.dead_letter_days), settings.dead_letter_rows, settings.dead_letter_bytes
     workers = timedelta(days=settings.worker_gone_days), timedelta(days=settings.worker_silent_days)
+    samples = timedelta(days=settings.sample_days), timedelta(days=settings.sample_span_days)
     return {
         "partitions": partial(jobs.partitions, retention),
         "retention": jobs.Retaining(retention, *days),
@@ -100,6 +103,7 @@ def works(
         "orphans": partial(jobs.find_orphans, sweeping),
         "tidy": partial(jobs.tidy, maintenance, settings.tidy_after_seconds, retention, *workers, days[1]),
         "errors": partial(jobs.group_errors, ErrorCollector(database)),
+        "samples": partial(jobs.samples, Samples(database), *samples),
         REDRIVE: jobs.Redriving(BulkRedrive(database), producer),
         BULK: Bulk(JobActs(database), partial(_wake, hints)),
     }

@@ -13,6 +13,7 @@ from stanchion.authority.error_groups import ErrorCollector
 from stanchion.authority.maintenance import Job, Maintenance
 from stanchion.authority.recounts import Recounts
 from stanchion.authority.retention import Retention
+from stanchion.authority.samples import Samples
 from stanchion.authority.sweeping import Sweeping
 from stanchion.bus.messages import Message
 from stanchion.errors import Rejected, Unavailable
@@ -23,6 +24,7 @@ from .performer import Part
 
 TIDY_ROWS: Final = 1_000
 SWEEP_ROWS: Final = 200
+SAMPLE_ROWS: Final = 5_000
 OBJECTS_LISTED: Final = 500
 RECOUNT_ROWS: Final = 500
 REDRIVE_LETTERS: Final = 200
@@ -67,6 +69,14 @@ def dead_letters(retention: Retention, older: timedelta, most: int, most_bytes: 
     if crowded:
         log.warning("maintenance.dead_letters_crowded", removed=crowded)
     return Part(_added(job.result, expired=expired, crowded=crowded), more=bool(expired or crowded))
+
+
+def samples(kept: Samples, short: timedelta, long: timedelta, job: Job) -> Part:
+    """Put samples together into longer spans, then remove those that were kept for their time."""
+    folded = kept.fold()
+    removed = 0 if folded else kept.remove(short, long, SAMPLE_ROWS)
+    metrics.removed.labels("samples").inc(removed)
+    return Part(_added(job.result, folded=folded, removed=removed), more=bool(folded) or removed == SAMPLE_ROWS)
 
 
 def partitions(retention: Retention, job: Job) -> Part:

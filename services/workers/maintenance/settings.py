@@ -67,6 +67,13 @@ class MaintenanceSettings(ServiceSettings):
     errors_every_seconds: int = Field(
         default=30, ge=1, le=30 * DAY_SECONDS
     )  # how often failures of steps are put into groups
+    samples_every_seconds: int = Field(
+        default=300, ge=1, le=30 * DAY_SECONDS
+    )  # how often samples are put together into spans of five minutes, and old ones removed
+    sample_days: float = Field(default=limits.SAMPLE_DAYS, ge=0.05, le=36_500)  # how long those of ten seconds stay
+    sample_span_days: float = Field(
+        default=limits.SAMPLE_SPAN_DAYS, ge=0.05, le=36_500
+    )  # how long those of five minutes do
     artifact_grace_hours: float = Field(
         default=limits.ARTIFACT_GRACE_HOURS, ge=0, le=8_760
     )  # how long an upload may take

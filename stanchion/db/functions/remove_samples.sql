@@ -5,7 +5,7 @@
 CREATE FUNCTION remove_samples(p_short interval, p_long interval, p_limit int) RETURNS int LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
 DECLARE
   v_now timestamptz := clock();
-  v_folded timestamptz := (SELECT max(x.slot) + interval '300 s' FROM sample x WHERE x.tenant_id = '00000000-0000-0000-0000-000000000000' AND x.seconds = 300);
+  v_folded timestamptz := coalesce((SELECT max(x.slot) + interval '300 s' FROM sample x WHERE x.tenant_id = '00000000-0000-0000-0000-000000000000' AND x.seconds = 300), '-infinity');
   v_n int;
 BEGIN
   DELETE FROM sample s WHERE (s.tenant_id, s.seconds, s.slot) IN (

@@ -2,7 +2,7 @@
 -- transition: none
 -- fenced by: the platform's row: its primary key lets one of many writers through, the others find it there
 -- locks: only new rows
-CREATE FUNCTION take_sample(p_margin interval, p_back int, p_attempts int) RETURNS timestamptz LANGUAGE plpgsql SET search_path = stanchion, pg_temp AS $$
+CREATE FUNCTION take_sample(p_margin interval, p_back int, p_attempts int) RETURNS timestamptz LANGUAGE plpgsql SET search_path = stanchion, pg_temp SET max_parallel_workers_per_gather = 0 AS $$
 DECLARE
   v_platform uuid := '00000000-0000-0000-0000-000000000000';
   v_span interval := interval '10 s';

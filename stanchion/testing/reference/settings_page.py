@@ -71,6 +71,7 @@ OTHERS = {
     },
     "STANCHION_API_URL": "where the command line and the clients find the API",
     "STANCHION_API_KEY": "the key that they send",
+    "STANCHION_PAGE_URL": "where `stanchion open` finds the dashboard",
     "STANCHION_TENANT": "the tenant in whose name the command line sends Kafka commands",
     "STANCHION_SIGNING_KEY_ID": "the name of the key that the command line signs Kafka commands with",
     "STANCHION_SIGNING_KEY": "its private half, 32 bytes in base64",

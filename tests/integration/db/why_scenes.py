@@ -22,9 +22,12 @@ from kit.outside import Outside
 from psycopg.types.json import Jsonb
 
 from stanchion.authority.leases import Leases, Reach
+from stanchion.authority.pipeline import Pipeline
+from stanchion.authority.queues import Queues
 from stanchion.authority.submission import Answer
 from stanchion.authority.why import Asking, Why
 from stanchion.contracts import ids
+from stanchion.contracts.topics import WORKERS_GROUP, worker_commands
 from stanchion.db.engine import Database
 from stanchion.db.grants import RELAY
 from stanchion.workflow import All, AtLeast, Ctx, First, Go, Results, Workflow
@@ -196,6 +199,39 @@ def the_relay_is_behind(stage: Stage) -> UUID:
     relay.read("SELECT * FROM stanchion.relay_tick(%s, 'r', 600000)", (uuid4(),))
     stage.engine.forward(10)
     return task.task_id
+
+
+@scene("W-PAUSED", "step", "ready")
+def its_queue_is_paused(stage: Stage) -> UUID:
+    stage.submit(single("held"))
+    stage.present()
+    Queues(stage.engine.service).pause(stage.engine.tenant, "default", reason="vendor outage", actor="test")
+    return stage.step("only")
+
+
+@scene("W-LAG", "task", "accepted")
+def its_offer_is_not_read(stage: Stage) -> UUID:
+    task = stage.submit(single("unread"))
+    stage.present()
+    note_lag(stage, "steady", end=4_000, committed=10)
+    return task.task_id
+
+
+@scene("W-REBALANCE", "task", "accepted")
+def readers_share_anew(stage: Stage) -> UUID:
+    task = stage.submit(single("shared"))
+    stage.present()
+    note_lag(stage, "rebalancing", end=5, committed=5)
+    return task.task_id
+
+
+def note_lag(stage: Stage, state: str, *, end: int, committed: int) -> None:
+    """What an orchestrator's look at the broker found of the workers' group."""
+    watcher = Pipeline(stage.engine.orchestrator)
+    watcher.turn("test")
+    place = {"topic": worker_commands("default"), "partition": 0, "end": end, "committed": committed, "owner": "w-1"}
+    groups = [{"name": WORKERS_GROUP, "state": state, "members": ["a"]}]
+    watcher.note(groups, [place | {"group": WORKERS_GROUP}])
 
 
 @scene("W-POISON", "task", "accepted")
