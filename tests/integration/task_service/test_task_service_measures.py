@@ -54,7 +54,8 @@ class TestQueues:
         )
         newest = look.execute("SELECT max(slot) FROM stanchion.sample WHERE seconds = 10").fetchone()[0]
         look.execute(
-            "INSERT INTO stanchion.sample (tenant_id, seconds, slot, body) VALUES (%s, 10, %s, %s) ON CONFLICT (tenant_id, seconds, slot) DO UPDATE SET body = excluded.body",
+            "INSERT INTO stanchion.sample (tenant_id, seconds, slot, body) VALUES (%s, 10, %s, %s)"
+            " ON CONFLICT (tenant_id, seconds, slot) DO UPDATE SET body = excluded.body",
             (tenant, newest, '{"counts": {"steps_made_ready:quick": 60, "steps_leased:quick": 120}, "levels": {}}'),
         )
         found = queue(mine)
