@@ -7,12 +7,17 @@ from itertools import groupby
 from stanchion.telemetry import metrics, names
 
 from . import comments
-from .markdown import code, page, section, table
+from .markdown import code, flow, page, section, table
 
 _METRICS = """
 Every service with `STANCHION_HTTP_PORT` serves these at `/metrics` in Prometheus' text format. All exist from the start
 of a process; one that a service never touches stays at zero. Beside them stand the `process_*` metrics of the
 Prometheus client. Histograms have `_bucket`, `_sum` and `_count`.
+"""
+_SAMPLES = """
+Kept in the database and read with `GET /v1/metrics/series`: counts of what happened in a span, and levels of what stood at
+its end (in longer spans the highest). A count has the name of its counter without `stanchion_` and `_total`, a level that
+of its gauge without `stanchion_`. What is said to be by queue is there as a whole, and as `name:queue`.
 """
 _EVENTS = """
 Services log one JSON object a line on standard output (a readable form on a terminal). `event` is one of the names
@@ -28,7 +33,17 @@ def metrics_page() -> str:
         (code(name), kinds[name].type, ", ".join(code(label) for label in _labels(name)) or "", meaning)
         for name, meaning in said.items()
     ]
-    return page("Metrics", _METRICS, table(("metric", "kind", "labels", "what it measures"), rows))
+    samples = [
+        (code(entry.name), kind, entry.section, entry.comment)
+        for kind, literal in (("count", "SampleCount"), ("level", "SampleLevel"))
+        for entry in comments.literals(names, literal)
+    ]
+    return page(
+        "Metrics",
+        _METRICS,
+        table(("metric", "kind", "labels", "what it measures"), rows),
+        section("Samples", flow(_SAMPLES), table(("sample", "kind", "whose", "what it measures"), samples)),
+    )
 
 
 def log_events_page() -> str:

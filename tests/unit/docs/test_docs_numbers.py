@@ -12,6 +12,7 @@ from services.outbox_relay.settings import RelaySettings
 from services.task_service.settings import TaskServiceSettings
 from services.workers.maintenance.settings import MaintenanceSettings
 from services.workers.settings import WorkerSettings
+from stanchion.authority import pipeline, samples
 from stanchion.contracts import limits
 
 ROOT = Path(__file__).parents[3]
@@ -45,6 +46,12 @@ def default(settings: Any, name: str) -> Any:
         (MAINTENANCE, "| `tidy` | every hour |", default(MaintenanceSettings, "tidy_every_seconds") == 3_600),
         (MAINTENANCE, "more than 30 days ago", default(MaintenanceSettings, "tidy_after_seconds") == 30 * 86_400),
         (MAINTENANCE, "ended a day ago or fell silent a week ago", (limits.WORKER_GONE_DAYS, limits.WORKER_SILENT_DAYS) == (1, 7)),
+        (MAINTENANCE, "| `samples` | every 5 minutes |", default(MaintenanceSettings, "samples_every_seconds") == 300),
+        (OPERATE, "taken 5 s after its end", samples.MARGIN_SECONDS == 5),
+        (OPERATE, "Every ten seconds", samples.SLOT_SECONDS == 10),
+        (OPERATE, "of up to five minutes are made up for", samples.BACK_SLOTS * samples.SLOT_SECONDS == 300),
+        (OPERATE, "at most 300 attempts", samples.ATTEMPTS == 300),
+        (OPERATE, "Every five seconds", pipeline.EVERY.total_seconds() == 5),
         (OPERATE, "stays for 30 days", limits.DEAD_LETTER_DAYS == 30),
         (OPERATE, "at most 100,000 or 100 MiB", (limits.DEAD_LETTER_ROWS, limits.DEAD_LETTER_BYTES) == (100_000, 100 * limits.MIB)),
         (OPERATE, "get 30 s (`STANCHION_CANCEL_GRACE_SECONDS`)", limits.CANCEL_GRACE_SECONDS == 30),
