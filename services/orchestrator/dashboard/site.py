@@ -33,10 +33,12 @@ from .shell import DONE_COOKIE, Shell
 from .sign_in import SignIn
 from .task_api import TaskApi
 from .view import Asked, Looked, Page
-from .views import PAGES
+from .views import PAGES, records
 
 HERE: Final = Path(__file__).parent
 TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FIND: Final = "/find"
+"""Where an id leads to its page at once."""
 EVENT_STREAM: Final = "text/event-stream"
 HEADERS: Final = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
@@ -124,6 +126,8 @@ class Site:
 
     def _page(self, page: Page, request: Request, visitor: Visitor) -> Response:
         path, query = self._question(page, request, visitor)
+        if (place := records.place_of(query.get("q", ""))) and page.path == FIND:
+            return RedirectResponse(place, 303)
         key = page.shared_as(visitor, path, query)
         looked = self._looks.get(key, lambda: self.look(page, visitor, path, query))
         answer = _squeezed(request, self.painter.page(looked, self.shell.around(request, visitor)))
