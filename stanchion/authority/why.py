@@ -229,7 +229,7 @@ class _Walk:
         if step["state"] in waits.ENDED:
             return [ends.settled(self.look, step, self._skipped(step))]
         reasons = waits.winding(self.look, run) if step["kind"] != "undo" else []
-        if step["state"] in _IDLE and step["kind"] != "undo":
+        if step["kind"] == "fan" or (step["state"] in _IDLE and step["kind"] != "undo"):
             reasons += self._paused(run)
         if step["state"] == "pending":
             return [*reasons, *waits.barriers(self.look, run, only(step)), *self._before(step, run)]

@@ -64,18 +64,6 @@ WHY: Final[dict[str, WhyInfo]] = {
         "`stanchion db check` compares rows with the history.",
         "`stanchion db rebuild --run ID` puts right what is derived.",
     ),
-    "W-RELAY-DOWN": WhyInfo(
-        "No relay holds a part of the outbox: its messages are not published.",
-        False,
-        "`stanchion doctor`; whether the relays' processes are there and reach the database.",
-        "Start one: `stanchion serve outbox-relay`.",
-    ),
-    "W-POISON": WhyInfo(
-        "A message about this task could not be handled, and was parked as a dead letter.",
-        False,
-        "`stanchion dead show ID` has its bytes, its place and the reason.",
-        "Mend what refused it, then `stanchion dead redrive ID`.",
-    ),
     "W-PAUSED": WhyInfo(
         "Somebody paused the run, or the queue of its ready steps: nothing new is leased; what runs goes on.",
         False,
@@ -117,6 +105,18 @@ WHY: Final[dict[str, WhyInfo]] = {
         False,
         "`stanchion approval show ID`: what is asked, of whom, and what was said.",
         "`stanchion approval approve ID` or `stanchion approval reject ID`, by those who are asked.",
+    ),
+    "W-RELAY-DOWN": WhyInfo(
+        "No relay holds a part of the outbox: its messages are not published.",
+        False,
+        "`stanchion doctor`; whether the relays' processes are there and reach the database.",
+        "Start one: `stanchion serve outbox-relay`.",
+    ),
+    "W-POISON": WhyInfo(
+        "A message about this task could not be handled, and was parked as a dead letter.",
+        False,
+        "`stanchion dead show ID` has its bytes, its place and the reason.",
+        "Mend what refused it, then `stanchion dead redrive ID`.",
     ),
     "W-DB": WhyInfo(
         "The database takes no writes: it is read-only, or a standby. Nothing is lost, and nothing moves.",

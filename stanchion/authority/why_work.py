@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, Final
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import Text, and_, cast, func, or_, select
 
 from stanchion.db import tables
 
@@ -90,18 +90,21 @@ def _ready_group(look: Look, group: Row, workers: list[Row]) -> list[Reason]:
 
 def _in_line(look: Look, group: Row, able: list[Row], slots: int) -> list[Reason]:
     """All slots are busy: how many of this tenant are before these, and how fast its steps go."""
-    higher, ahead = _ahead(look, group)
+    higher, ahead = _ahead(look, group, sorted({one for worker in able for one in worker["workflows"]}))
     look.could_not(f"what other tenants have in queue {group['queue']}: only their own people see it")
     found = [texts.capacity(group, able, slots, ahead, _pace(look, group["queue"]))]
     return [texts.priority(group, higher), *found] if higher else found
 
 
-def _ahead(look: Look, group: Row) -> tuple[int, int]:
-    """What of this tenant comes before in the queue: of a higher priority, and in all; up to COUNTED."""
+def _ahead(look: Look, group: Row, served: list[str]) -> tuple[int, int]:
+    """What of this tenant the same workers take before: of a higher priority, and in all; up to COUNTED."""
     higher = _READY.priority > group["priority"]
+    definition = _READY.workflow + "@" + cast(_READY.workflow_version, Text)
     earlier = (_READY.priority == group["priority"]) & (_READY.since < group["since"])
     window = (
-        select(higher.label("higher")).where(_READY.queue == group["queue"], or_(higher, earlier)).limit(COUNTED)
+        select(higher.label("higher"))
+        .where(_READY.queue == group["queue"], or_(higher, earlier), definition.in_(served))
+        .limit(COUNTED)
     ).subquery()
     row = look.rows(
         select(func.count().filter(window.c.higher).label("higher"), func.count().label("ahead")).select_from(window)

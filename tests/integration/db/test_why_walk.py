@@ -385,6 +385,15 @@ class TestPlaces:
         alive.seen()
         assert "the lease of 3 workers on 3 steps ran out" in of(stage.why("tsk", task.task_id), "W-LEASE-LOST").text
 
+    def test_what_other_workers_take_is_not_ahead(self, stage: Stage) -> None:
+        """In the same queue, and more urgent: those that serve these steps don't have its workflow."""
+        stage.submit(single("foreign"), priority=50)
+        task = stage.submit(single("own"))
+        stage.present("own@1", slots=1, running=1)
+        why = stage.why("tsk", task.task_id)
+        assert codes(why) == ["W-CAPACITY"]
+        assert "1 of 1 slots busy at 1 worker, 0 ahead" in of(why, "W-CAPACITY").text
+
     def test_another_tenants_steps_are_not_counted(self, stage: Stage, database_url: str) -> None:
         """Nor named; that they were not is said."""
         other = Keys(stage.engine.service).create_tenant("rival")

@@ -245,8 +245,8 @@ class TestWhy:
         made = api.submit("single", {"x": 1})
         why = api.get(f"/v1/tasks/{made['task_id']}/why")
         assert codes(why)[0] == "W-NO-WORKER"
-        assert "stanchion worker run" in why["reasons"][0]["fix"][0]
-        assert "none serves this queue" in why["reasons"][0]["text"]
+        assert "stanchion worker run" in reason_of(why, "W-NO-WORKER")["fix"][0]
+        assert "none serves this queue" in reason_of(why, "W-NO-WORKER")["text"]
 
     def test_with_busy_workers_it_is_a_queue(self, api: Api, hand: Hand) -> None:
         """The place in the queue counts the own tenant's steps, and those that are more urgent."""
