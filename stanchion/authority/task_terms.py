@@ -321,11 +321,13 @@ _MEANINGS: Final[dict[str, Callable[[Term, Any], Condition]]] = {
 }
 
 
-def gathering(tenant_id: UUID, terms: Sequence[Term], within: Bounds, most: int, *, forward: bool) -> Select[Any]:
+def gathering(tenant_id: UUID, way: Plan, within: Bounds, most: int, *, forward: bool) -> Select[Any]:
     """The next `most` tasks that fit, found by whatever indexes narrow most, together, and put in order afterwards."""
     found = select(*TASK_COLUMNS, _R.paused_at).outerjoin(tables.run, _R.run_id == _T.run_id)
-    found = found.where(_T.tenant_id == tenant_id, *within.conditions(), *conditions(terms, Plain()))
-    for term in terms:
+    found = found.where(_T.tenant_id == tenant_id, *within.conditions(), *conditions(way.terms, Plain()))
+    if way.branches:
+        found = found.where(or_(*way.branches))  # as the partial indexes have it: else none of them is thought of
+    for term in way.terms:
         if term.name == "tag" and not term.negated:
             tagged = select(func.stanchion.tasks_with_tags(literal(list(term.values), ARRAY(Text))))
             found = found.where(_T.task_id == any_(func.array(tagged.scalar_subquery())))

@@ -18,7 +18,7 @@ from stanchion.runtime.clock import Deadline, monotonic
 
 from .queries import TASK_COLUMNS, rows_of
 from .rows import Row
-from .task_terms import Bounds, conditions, gathering, plan, window
+from .task_terms import Bounds, Plan, conditions, gathering, plan, window
 
 TOO_SLOW: Final = "E-DB-05"
 _FIRST: Final = {True: 500, False: 5_000}  # rows of the first window, by whether looking at one is dear
@@ -58,7 +58,7 @@ class Walk:
                 self.ended = count < size and most > 0
                 if gathers and most > 0 and not self.ended:
                     gathers = False
-                    rows = self._gather(way.terms, most)
+                    rows = self._gather(way, most)
                     yield from rows
                     self.ended = len(rows) < most
                     most -= len(rows)
@@ -73,9 +73,9 @@ class Walk:
             if monotonic() - began < _QUICK_SECONDS and way.rest:
                 size = min(size * 4, _LARGEST)
 
-    def _gather(self, terms: tuple[Term, ...], most: int) -> list[Row]:
+    def _gather(self, way: Plan, most: int) -> list[Row]:
         """What is left, at once: it is rare, so that several indexes together find it."""
-        found = gathering(self.tenant_id, terms, self.within, most, forward=self.forward)
+        found = gathering(self.tenant_id, way, self.within, most, forward=self.forward)
         with bounded(self.database, self.tenant_id, self.deadline.left) as connection:
             return rows_of(connection, found)
 

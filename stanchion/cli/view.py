@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import click
 
 from stanchion.cli.api import Api
 from stanchion.cli.command import verb
-from stanchion.cli.person import every
 from stanchion.cli.printer import Column, Printer, field
 from stanchion.cli.session import Session
 from stanchion.errors import NotFound
@@ -27,7 +27,7 @@ def list_views(session: Session) -> None:
         Column("shared", lambda row: "shared" if row["shared"] else ""),
         Column("owner", lambda row: row["owner"] or ""),
     ]
-    Printer(session).listing(every(Api(session), _PATH), columns, ident="name")
+    Printer(session).listing(_views(Api(session)), columns, ident="name")
 
 
 @verb(
@@ -54,8 +54,13 @@ def save(session: Session, name: str, query: str, *, order: str, shared: bool) -
 def remove(session: Session, view: str) -> None:
     """Remove a view of your own, by its name or id."""
     api = Api(session)
-    found = [row["view_id"] for row in every(api, _PATH) if row["view_id"] and view in (row["name"], row["view_id"])]
+    found = [row["view_id"] for row in _views(api) if row["view_id"] and view in (row["name"], row["view_id"])]
     if not found:
         raise NotFound("E-FIND-01", f"there is no view {view[:60]!a}", fix="stanchion view list")
     answer = api.client.transport.call("DELETE", f"{_PATH}/{found[0]}", repeatable=True)
     Printer(session).document(answer, f"{found[0]} is removed", ident="view_id")
+
+
+def _views(api: Api) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = api.client.read(_PATH)["items"]
+    return found

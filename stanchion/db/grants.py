@@ -158,7 +158,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "relay_read": (RELAY,),
     "relay_sent": (RELAY,),
     "relay_park": (RELAY,),
-    # jobs that cost nothing when they come late; the maintenance worker has nothing but these
+    # jobs that cost nothing when they come late; the maintenance worker writes by nothing but these
     "plan_maintenance": (MAINTENANCE,),
     "claim_maintenance": (MAINTENANCE,),
     "keep_maintenance": (MAINTENANCE,),

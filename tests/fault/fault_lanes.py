@@ -379,13 +379,28 @@ class RelayLane(Lane):
 
 
 class MaintenanceLane(Lane):
-    """Breaks a maintenance worker. Its jobs come by themselves."""
+    """Breaks a maintenance worker. Its jobs come by themselves, but for those in bulk."""
+
+    def work(self, shot: Shot) -> None:
+        """A job in bulk at a time: it cancels one task that has just begun, if it is not done before."""
+        in_bulk = shot.transaction == "act_for_job" or shot.name == "maintenance.acted"
+        if in_bulk and self._open_jobs() == 0:
+            self.world.cancel_as_job(self.world.submit("fault_busy"))
 
     def verify(self) -> None:
-        """A job is still claimed and done after the last fault."""
+        """A job is still claimed and done after the last fault; each in bulk has acted on its task once."""
         now = self.world.sql("SELECT now()")[0]
         sql = "SELECT count(*) FROM stanchion.maintenance_job WHERE finished_at > %s AND state = 'done'"
         until(lambda: self.world.sql(sql, now)[0], PATIENCE, "a maintenance job")
+        until(lambda: self._open_jobs() == 0, PATIENCE, "the end of the jobs in bulk")
+        wrong = """SELECT j.key FROM stanchion.maintenance_job j WHERE j.kind = 'bulk' AND (j.state <> 'done' OR
+          coalesce((j.result->>'done')::int, 0) + coalesce((j.result->>'skipped')::int, 0) <>
+          (SELECT count(*) FROM stanchion.job_target t WHERE t.job_id = j.key::uuid))"""
+        assert self.world.sql(wrong) == []
+
+    def _open_jobs(self) -> int:
+        sql = "SELECT count(*) FROM stanchion.maintenance_job WHERE kind = 'bulk' AND finished_at IS NULL"
+        return int(self.world.sql(sql)[0])
 
 
 def send_rubbish(world: World, topic: str, count: int = 4) -> None:

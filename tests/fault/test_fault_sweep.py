@@ -29,6 +29,7 @@ from kit.world import World, until
 
 import services.outbox_relay.publisher
 import services.task_service.intake
+import services.workers.maintenance.bulk
 import services.workers.maintenance.performer
 import services.workers.slots  # noqa: F401 - these declare failpoints
 import stanchion.sdk.gateway  # noqa: F401 - and this
@@ -48,7 +49,7 @@ PLACES: dict[str, type[Lane]] = {
     **dict.fromkeys(EFFECTS, OutcomeLane),
     **dict.fromkeys(("expand", "timers", "reap", "offer", "sweep_run", "sweep_barrier", "set_aside"), OrchestratorLane),
     **dict.fromkeys(("relay_claim", "relay_delete", "relay"), RelayLane),
-    **dict.fromkeys(("maintenance",), MaintenanceLane),
+    **dict.fromkeys(("maintenance", "act_for_job"), MaintenanceLane),
 }
 """In which process each transaction, and each place between two of them, is broken."""
 

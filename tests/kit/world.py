@@ -15,10 +15,12 @@ from uuid import UUID
 
 import psycopg
 
+from stanchion.authority.jobs import Jobs, Wanted, named
 from stanchion.authority.submission import Request, Submission, prepare
 from stanchion.authority.workflows import Workflows
 from stanchion.cli.stack import Stack
 from stanchion.contracts.commands import SubmitTask
+from stanchion.contracts.ids import new_id
 from stanchion.db.engine import Database, login_url
 from stanchion.db.grants import TASK_SERVICE
 from stanchion.errors import Unavailable
@@ -228,6 +230,12 @@ class World:
         """Ask for the task's end, past the task service."""
         tenant = self.sql("SELECT tenant_id FROM stanchion.task WHERE task_id = %s", task.task_id)[0]
         self.sql("SELECT stanchion.cancel_task(%s, %s, 'test', 'ann')", tenant, task.task_id)
+
+    def cancel_as_job(self, task: Task) -> None:
+        """Ask for a job in bulk that cancels one task, past the task service."""
+        tenant = self.sql("SELECT tenant_id FROM stanchion.task WHERE task_id = %s", task.task_id)[0]
+        wanted = Wanted("task.cancel", named(task.task_id), "test")
+        Jobs(self._tasks()).create(tenant, new_id(), wanted, actor="ann")
 
     def _tasks(self) -> Database:
         if self._database is None:

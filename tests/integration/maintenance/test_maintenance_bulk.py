@@ -102,7 +102,7 @@ def test_a_job_acts_on_all_that_fit_in_the_name_of_who_asked(scene: Scene) -> No
     scene.work()
     report = scene.show(job_id)
     assert (report.state, report.done, report.skipped, report.failed) == ("done", 29, 0, 0)
-    assert scene.engine.task(other) == ("running", "running")
+    assert scene.engine.task(other) == ("accepted", "created")
     actors = scene.engine.all(
         "SELECT actor, count(*) FROM stanchion.audit WHERE action = 'task.cancel' GROUP BY 1 ORDER BY 1"
     )
@@ -178,7 +178,7 @@ def test_asking_is_checked(scene: Scene) -> None:
 def test_a_plan_counts_and_shows_the_first(scene: Scene) -> None:
     """A dry run changes nothing."""
     made = scene.submit(25)
-    sample = scene.jobs.plan(scene.tenant, Wanted("task.cancel", parse("workflow:mail")))
+    sample = scene.jobs.plan(scene.tenant, Wanted("task.pause", parse("workflow:mail")))
     assert sample.count == Count(25)
     assert [row["task_id"] for row in sample.first] == sorted((one.task_id for one in made), key=lambda i: i.int)[:20]
     assert rows(scene.engine.admin, KIND) == []
@@ -197,7 +197,7 @@ def test_two_tenants_do_not_meet(scene: Scene, db: Callable[[str], Database], ad
     assert scene.jobs.page(beta.tenant, limit=9) == []
     scene.work()
     assert scene.show(job_id).done == 2
-    assert beta.task(theirs) == ("running", "running")
+    assert beta.task(theirs) == ("accepted", "created")
     assert scene.jobs.targets(beta.tenant, job_id, limit=9) == []
 
 
@@ -303,7 +303,7 @@ def test_a_worker_with_an_old_fence_changes_nothing(scene: Scene) -> None:
     assert maintenance.claim(KIND, str(job_id), scene.tenant, 1, 60_000) is not None
     acts = JobActs(scene.hand.database)
     assert acts.act(old, made.task_id) is None
-    assert scene.engine.task(made) == ("running", "running")
+    assert scene.engine.task(made) == ("accepted", "created")
     assert scene.jobs.targets(scene.tenant, job_id, limit=9) == []
 
 

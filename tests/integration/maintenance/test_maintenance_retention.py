@@ -21,6 +21,7 @@ from stanchion.authority.retention import Retention
 from stanchion.bus.producer import Producer
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
+from stanchion.runtime.hints import Hints
 from stanchion.telemetry import metrics
 
 SETTINGS = {
@@ -149,7 +150,7 @@ def test_months_are_prepared(hand: Hand, admin: Admin) -> None:
 def test_every_periodic_kind_has_its_work(hand: Hand) -> None:
     """What is derived can be done."""
     settings = MaintenanceSettings(**SETTINGS)  # type: ignore[arg-type]  # by name
-    found = works(settings, hand.maintenance, hand.database, Producer(settings.kafka))
+    found = works(settings, hand.maintenance, hand.database, Producer(settings.kafka), Hints("redis://127.0.0.1:9/0"))
     assert set(periods(settings)) <= set(found)
 
 
