@@ -427,7 +427,10 @@ class TestDecide:
         answer = ann.post(link, data=form)
         assert (answer.status_code, "E-AUTH-07" in answer.text) == (403, True)
         real = taken_apart(ann.get(f"{link}?payload_hash={asked.hash}")).hidden
-        assert ann.post(link, data=real, headers={"origin": "https://evil.example"}).status_code == 403
+        for origin in ("https://evil.example", "null"):
+            assert ann.post(link, data=real, headers={"origin": origin}).status_code == 403
+        # without any referrer a browser says "null" of our own forms too
+        assert ann.get(asked.path).headers["referrer-policy"] == "same-origin"
         assert asked.state == "requested"
 
     def test_without_a_sign_in(self, site: str, asked: Asked) -> None:

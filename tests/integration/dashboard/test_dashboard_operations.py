@@ -269,6 +269,13 @@ class TestShow:
         assert ways(olga, one.path) == [DONE, NOT_DONE]
         assert "It is not found" not in text_of(olga, one.path)
 
+    def test_its_step_was_removed(self, engine: Engine, olga: Browser) -> None:
+        """By retention, of another task that did it again: what is left is shown."""
+        one = Effect(engine, "confirmed")
+        sql = "UPDATE stanchion.operation SET step_id = gen_random_uuid(), run_id = gen_random_uuid() WHERE operation_id = %s"
+        rewrite(engine.admin, sql, one.uuid)
+        assert "confirmed at" in text_of(olga, one.path)
+
     def test_its_approval(self, engine: Engine, sign_in: SignIn) -> None:
         """And the way there."""
         ann, asked = sign_in("ann"), Asked(engine)

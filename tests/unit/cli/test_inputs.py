@@ -22,6 +22,7 @@ from stanchion.errors import Unprocessable
         (["url=http://host/?a=b&c:=d"], {"url": "http://host/?a=b&c:=d"}),
         (["text=line one\nline two"], {"text": "line one\nline two"}),
         (['text:="@home"'], {"text": "@home"}),
+        (['{"topic": "dogs", "n": 1}', "topic=cats"], {"topic": "cats", "n": 1}),
     ],
 )
 def test_words_become_an_object(words: list[str], expected: object) -> None:

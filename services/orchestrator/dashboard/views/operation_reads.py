@@ -177,8 +177,9 @@ def around(asked: Asked, row: Row) -> Row:
     run, attempt, worker = tables.run.c, tables.attempt.c, tables.worker.c
     joined = (
         tables.operation.join(tables.task, _TASK.task_id == _OPERATION.task_id)
-        .join(tables.run, run.run_id == _OPERATION.run_id)
-        .join(tables.step, _STEP.step_id == _OPERATION.step_id)
+        # a tenant's own operation outlives the run of another task that did it again
+        .outerjoin(tables.run, run.run_id == _OPERATION.run_id)
+        .outerjoin(tables.step, _STEP.step_id == _OPERATION.step_id)
         .outerjoin(tables.attempt, (attempt.step_id == _OPERATION.step_id) & (attempt.fence == _OPERATION.fence))
         .outerjoin(tables.worker, worker.worker_id == attempt.worker_id)
     )
