@@ -33,7 +33,7 @@ WORDS: Final[dict[str, str]] = {
     "graph": "the steps of one workflow version and how they hang together, as JSON",
     "heartbeat": "one call of a worker that renews all its leases and learns what was lost or cancelled",
     "hint": "a wake-up over Valkey; decides nothing",
-    "hold": "what a barrier does with failed children under `on_failed=\"hold\"`: it waits for a person",
+    "hold": 'what a barrier does with failed children under `on_failed="hold"`: it waits for a person',
     "idempotency key": "the submitter's name for a submission; the same key and payload give the same task",
     "inbox": "which messages were applied already",
     "job": "one act on all tasks that fit a filter, at a rate, in the name of who asked for it",
