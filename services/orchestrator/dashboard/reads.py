@@ -19,6 +19,7 @@ from stanchion.authority.pipeline import Pipeline
 from stanchion.authority.pulse import Pulse
 from stanchion.authority.queries import Queries
 from stanchion.authority.queues import Queues
+from stanchion.authority.saved_views import SavedViews
 from stanchion.authority.task_search import TaskSearch
 from stanchion.authority.webhooks import Masters, Webhooks
 from stanchion.authority.why import Asking
@@ -39,6 +40,7 @@ class Reads:
         self.errors = ErrorGroups(database)
         self.jobs = Jobs(database)
         self.pipeline = Pipeline(database)
+        self.views = SavedViews(database)
         self.queues = Queues(database)
         self.search = TaskSearch(database)
         self.asking = Asking(database)

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
@@ -32,7 +33,7 @@ from .remembered import Shared
 from .shell import DONE_COOKIE, Shell
 from .sign_in import SignIn
 from .task_api import TaskApi
-from .view import Asked, Looked, Page
+from .view import Asked, Looked, Page, query_text
 from .views import PAGES, records
 
 HERE: Final = Path(__file__).parent
@@ -92,6 +93,7 @@ class Site:
         return [
             *(Route(page.path, self._endpoint(page)) for page in PAGES),
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
+            Route("/do/{action}", self._open(self.named)),
             Route("/do/{action}/{target:path}", self._guarded(self._asked)),
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}/{target:path}", self._form(self._done), methods=["POST"]),
@@ -168,6 +170,14 @@ class Site:
         task_id, fan_id = ids.parse(given["task_id"], ids.TASK), ids.parse(fan, ids.STEP) if fan else None
         step_id = self.reads.fans.child(visitor.tenant_id, task_id, given["node"], given["index"], fan_id)
         return RedirectResponse(f"/steps/{ids.public(ids.STEP, step_id)}", 303)
+
+    def named(self, request: Request) -> Response:
+        """On to an action whose target was typed: a form can send a name, and not put it into a path."""
+        given = dict(request.query_params)
+        target = quote(given.pop("target", "").strip() or "-", safe="")
+        return RedirectResponse(
+            f"/do/{quote(request.path_params['action'], safe='')}/{target}?{query_text(**given)}", 303
+        )
 
     def _asked(self, request: Request, visitor: Visitor) -> Response:
         return self.acts.ask(request, visitor, self.shell.around(request, visitor))

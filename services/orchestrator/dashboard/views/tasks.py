@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from stanchion.authority.saved_views import BUILT_IN
 from stanchion.authority.task_search import ORDERS, Found
 from stanchion.contracts import filters, ids, limits
 from stanchion.contracts.filters import Filter, Term
@@ -16,24 +17,6 @@ from ..view import Asked, Page, Shown, Twin, query_text
 SHOWN: Final = 50
 STATES: Final = tuple(state.value for state in TaskState)
 QUERY: Final = ("q", "order", "before", "state")
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A view that is there from the start."""
-
-    name: str
-    query: str
-    order: str = "newest"
-
-
-READY_VIEWS: Final = (
-    Ready("Problems", "state:failed,cancelling"),
-    Ready("Waiting for people", "state:awaiting_approval"),
-    Ready("In doubt", "is:doubtful"),
-    Ready("Not moving", "is:open", "still"),
-    Ready("Mine", "by:me"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +52,14 @@ def show(asked: Asked) -> Shown:
         "Tasks",
         ("counts", "list"),
         context
-        | {"states": STATES, "views": READY_VIEWS, "names": filters.NAMES, "with_state": with_state, "tagged": tagged},
+        | {
+            "states": STATES,
+            "views": BUILT_IN,
+            "saved": asked.reads.views.all(asked.visitor.tenant_id, asked.visitor.name),
+            "names": filters.NAMES,
+            "with_state": with_state,
+            "tagged": tagged,
+        },
         Twin(command, f"GET /v1/tasks?{query_text(q=text)}"),
         "tasks",
     )
