@@ -28,6 +28,7 @@ from .samples import PLATFORM, Samples
 EVERY: Final = timedelta(seconds=5)
 STALE_SECONDS: Final = 20.0  # of a look that is older nobody can tell what is so now
 STUCK_SECONDS: Final = 15.0  # a partition that has not come on for so long, while others of its group have
+MOVING_RATE: Final = 0.01  # messages a second below which a reader is not taken to come on
 LATELY: Final = timedelta(minutes=5)  # rebalances within it are counted
 
 KNOWN: Final = "known"
@@ -148,11 +149,7 @@ def _queues_of(connection: Connection, tenant_id: UUID) -> set[str | None]:
 
 def _group(group: Row, found: Sequence[Row], now: datetime) -> Row:
     mine = [row for row in found if row["group_name"] == group["name"]]
-    # of the newest look alone: what is gone since must not be counted
-    mine = [row for row in mine if group["seen_at"] - row["seen_at"] < EVERY]
-    moving = any(not _halted(row, now) and _lag(row) for row in mine) or any(
-        _lag(row) == 0 and row["rate_out"] > 0 for row in mine
-    )
+    moving = any(not _halted(row, now) if _lag(row) else row["rate_out"] > MOVING_RATE for row in mine)
     topics: dict[str, list[Row]] = defaultdict(list)
     for row in mine:
         topics[row["topic"]].append(_partition(row, now, moving=moving))
@@ -203,7 +200,7 @@ def drain_seconds(row: Row) -> float | None:
     lag = _lag(row)
     if not lag:
         return 0.0
-    return round(lag / row["rate_out"], 1) if row["rate_out"] >= 0.01 else None
+    return round(lag / row["rate_out"], 1) if row["rate_out"] >= MOVING_RATE else None
 
 
 def _halted(row: Row, now: datetime) -> bool:

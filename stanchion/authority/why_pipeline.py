@@ -57,7 +57,7 @@ def _readers(look: Look, names: Sequence[str]) -> list[Reason]:
     now = looked_at["now"]
     found = [*_rebalance(look, now)]
     topics = [worker_commands(name) for name in names]
-    behind = (_LAG.group_name == WORKERS_GROUP) & _LAG.topic.in_(topics) & (_LAG.seen_at > now - HALTED * 3)
+    behind = (_LAG.group_name == WORKERS_GROUP) & _LAG.topic.in_(topics)
     rows = look.rows(select(tables.consumer_lag).where(behind).order_by(_LAG.topic, _LAG.partition))
     for topic in topics:
         late = [row for row in rows if row["topic"] == topic and _holds(row, now)]

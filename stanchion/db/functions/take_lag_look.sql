@@ -6,6 +6,8 @@ CREATE FUNCTION take_lag_look(p_by text, p_every interval) RETURNS boolean LANGU
 DECLARE
   v_now timestamptz := clock();
 BEGIN
+  -- a conflict locks the row even where nothing is updated, and that is a write
+  IF EXISTS (SELECT FROM lag_look x WHERE x.taken_at > v_now - p_every) THEN RETURN false; END IF;
   INSERT INTO lag_look AS x (taken_by, taken_at) VALUES (p_by, v_now)
   ON CONFLICT (here) DO UPDATE SET taken_by = excluded.taken_by, taken_at = v_now WHERE x.taken_at <= v_now - p_every;
   RETURN FOUND;

@@ -91,4 +91,5 @@ consumer_lag = Table(
     PrimaryKeyConstraint("topic", "group_name", "partition"),
     postgresql_with={"fillfactor": "50"},
 )
-"""The latest look alone; `moved_at` is when the group was last seen to come on, or had nothing before it."""
+"""What the latest look found; a row that it found as it was is not written. `moved_at` is when the group was last seen to
+come on, or had nothing before it."""

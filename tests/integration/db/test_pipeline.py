@@ -112,6 +112,41 @@ def test_a_partition_that_stands_while_others_move_is_stuck(
     assert [part["stuck"] for part in parts(pipeline, engine.tenant)] == [False, False]
 
 
+def test_a_message_after_a_long_silence_is_not_stuck(engine: Engine, watcher: Pipeline, pipeline: Pipeline) -> None:
+    """A reader that had nothing before it has not been standing since."""
+    note(watcher, [standing(0, 10, 10), standing(1, 10, 0)])
+    engine.forward(3_600)
+    note(watcher, [standing(0, 11, 10), standing(1, 20, 5)])
+    assert [part["stuck"] for part in parts(pipeline, engine.tenant)] == [False, False]
+    engine.forward(16)
+    note(watcher, [standing(0, 11, 10), standing(1, 20, 9)])
+    assert [part["stuck"] for part in parts(pipeline, engine.tenant)] == [True, False]
+
+
+def test_a_look_writes_what_changed_and_forgets_what_is_gone(
+    engine: Engine, watcher: Pipeline, pipeline: Pipeline
+) -> None:
+    """Thousands of quiet partitions are not written anew every five seconds."""
+    quiet = [standing(number, 7, 7) for number in range(500)]
+    note(watcher, quiet)
+    versions = "SELECT count(*) FROM stanchion.consumer_lag WHERE xmin = (SELECT xmin FROM stanchion.consumer_group)"
+    assert engine.all(versions) == [500]
+    engine.forward(5)
+    note(watcher, [*quiet[:499], standing(499, 8, 7)])
+    assert engine.all(versions) == [1]
+    engine.forward(5)
+    note(watcher, quiet[:3])
+    assert len(parts(pipeline, engine.tenant)) == 3
+
+
+def test_asking_out_of_turn_writes_nothing(engine: Engine, watcher: Pipeline) -> None:
+    """Every orchestrator asks every other second whether it is its turn."""
+    assert watcher.turn("a")
+    before = engine.one("SELECT xmin, xmax, ctid FROM stanchion.lag_look")
+    assert not any(watcher.turn("b") for _ in range(5))
+    assert engine.one("SELECT xmin, xmax, ctid FROM stanchion.lag_look") == before
+
+
 def test_what_is_not_known_is_not_zero(engine: Engine, watcher: Pipeline, pipeline: Pipeline) -> None:
     """Nobody has looked, the broker is away, it refuses, nobody looks any more: four answers, and the last numbers stay."""
     assert pipeline.lag(engine.tenant, of_all=True)["state"] == "unknown"

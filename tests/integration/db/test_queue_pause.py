@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 from uuid import UUID
 
+import psycopg
 from kit.engine import Engine, Worker
 from kit.flows import fan, single
+from kit.racing import deadlocks, race
+from sqlalchemy import event
 
 from stanchion.authority.queues import Queues
 from stanchion.db.engine import Database
+from stanchion.db.grants import DASHBOARD
 from stanchion.workflow import All
 
 OUT = "SELECT count(*) FROM stanchion.ready WHERE offered_at <= stanchion.clock()"
@@ -154,3 +159,59 @@ def test_offering_a_task_again_reaches_its_ready_steps_alone(engine: Engine) -> 
     assert engine.one(OFFERS)[0] > before
     assert len(worker.take("visit")) == 4
     assert worker.finish_all(held, 1) == {held[0].step_id}
+
+
+def test_what_is_put_aside_at_the_moment_of_a_resume_is_offered(engine: Engine, database_url: str) -> None:
+    """Offers that did not see the resume put the step aside; it waits for them, and brings the step back."""
+    engine.submit(single("aside"))
+    engine.worker().seen()
+    pause(engine)
+    engine.admin.execute("UPDATE stanchion.ready SET offered_at = NULL")
+    with psycopg.connect(database_url.replace("+psycopg", "")) as offers:
+        assert offers.execute("SELECT stanchion.offer_ready(1000, 5000)").fetchone() == (0,)
+        comes = Thread(target=resume, args=(engine,))
+        comes.start()
+        comes.join(0.5)
+        offers.commit()
+        comes.join(10)
+    assert engine.all("SELECT offered_at FROM stanchion.ready") == [None]
+
+
+def test_pauses_resumes_offers_and_leases_at_the_same_moment(engine: Engine) -> None:
+    """None waits for another in a circle; what was resumed last is there for all, and each step ends once."""
+    for _ in range(40):
+        engine.submit(single("together"))
+    worker, before = engine.worker(), deadlocks(engine)
+    worker.seen()
+    leases = race(
+        30,
+        lambda _: pause(engine),
+        lambda _: resume(engine),
+        lambda _: engine.upkeep.offer(),
+        lambda _: engine.submit(single("together")),
+        lambda _: worker.take(limit=2),
+    )[4]
+    resume(engine)
+    assert deadlocks(engine) == before
+    assert engine.all(ASIDE) == [0]
+    held = [lease for taken in leases for lease in taken]
+    worker.finish_all(held, 1)
+    worker.work()
+    assert engine.all("SELECT state, count(*) FROM stanchion.task GROUP BY 1") == [("completed", 70)]
+
+
+def test_queues_take_as_many_statements_however_much_there_is(engine: Engine, db: Callable[[str], Database]) -> None:
+    """Under the login of the dashboard, too, which reads the same."""
+    reads = db(DASHBOARD)
+    taken: list[int] = []
+    statements: list[str] = []
+    event.listen(reads.engine, "before_cursor_execute", lambda *a: statements.append(a[2]))
+    for name, children in (("few", 3), ("many", 700)):
+        wide(engine, name, children).take("visit", limit=children // 2)
+        engine.worker().seen()
+        statements.clear()
+        (found,) = Queues(reads).of(engine.tenant)
+        taken.append(len(statements))
+        assert found["queue"] == "default"
+    assert (found["ready"], found["running"]) == (352, 351)
+    assert taken == [5, 5]
