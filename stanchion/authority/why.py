@@ -232,25 +232,39 @@ class _Walk:
         if step["kind"] == "fan" or (step["state"] in _IDLE and step["kind"] != "undo"):
             reasons += self._paused(run)
         if step["state"] == "pending":
-            return [*reasons, *waits.barriers(self.look, run, only(step)), *self._before(step, run)]
+            return reasons + self._before(step, run, waits.barriers(self.look, run, only(step)))
         if step["kind"] == "fan":
-            inside = inside_fan(run["run_id"], step["step_id"])
-            return [*reasons, *work.planning(self.look, run, only(step)), *self._active(run, inside)]
+            joins = Scope(only(step).steps, _BARRIER.fan_id == step["step_id"])
+            return reasons + self._inside(step, run, waits.barriers(self.look, run, joins))
         return [*reasons, *self._active(run, only(step))]
 
-    def _before(self, step: Row, run: Row) -> list[Reason]:
-        """What a pending step waits for, and what holds that in turn."""
+    def _inside(self, fan: Row, run: Row, joins: list[Reason]) -> list[Reason]:
+        """Beside its joins what the branches of a fan-out do; before it has opened, what it waits for itself."""
+        if fan["state"] == "pending":
+            return self._before(fan, run, joins)
+        inside = inside_fan(run["run_id"], fan["step_id"])
+        return [*joins, *work.planning(self.look, run, only(fan)), *self._active(run, inside)]
+
+    def _before(self, step: Row, run: Row, joins: list[Reason]) -> list[Reason]:
+        """Beside its joins what a pending step waits for, and what holds that in turn."""
         graph = self.workflows.get(run["workflow"], run["workflow_version"])
         scope = before(graph, step)
-        return [*waits.upstream(self.look, graph, step, scope), *self._active(run, scope)]
+        reasons = [*joins, *waits.upstream(self.look, graph, step, scope), *self._active(run, scope)]
+        if any(reason.code == "W-HELD" for reason in reasons) or run["state"] == "cancelling":
+            return reasons
+        # its branch may stand still since an earlier step of it failed, and a join further out holds for that
+        failed = self.look.a_step(scope.steps & (_STEP.state == "failed") & _STEP.holds)
+        if failed is not None and self._held_around(failed) is not None:
+            reasons.append(self._failed(failed, run))
+        return reasons
 
     def _of_barrier(self, barrier: Row, run: Row) -> list[Reason]:
         own = Scope(_STEP.step_id == barrier["step_id"], _BARRIER.barrier_id == barrier["barrier_id"])
-        reasons = [*waits.winding(self.look, run), *self._paused(run), *waits.barriers(self.look, run, own)]
-        if barrier["fan_id"] is not None:
-            reasons += self._active(run, inside_fan(run["run_id"], barrier["fan_id"]))
-        elif barrier["step_id"] is not None and (step := self.look.step(barrier["step_id"])) is not None:
-            reasons += self._before(step, run)
+        reasons = [*waits.winding(self.look, run), *self._paused(run)]
+        joins = waits.barriers(self.look, run, own)
+        step = self.look.step(barrier["fan_id"] or barrier["step_id"])
+        assert step is not None, "a barrier is removed with what it holds"
+        reasons += self._inside(step, run, joins) if step["kind"] == "fan" else self._before(step, run, joins)
         reasons += around.damage(self.look, run, barrier["barrier_id"])
         if not _explained(reasons):
             reasons.append(ends.damaged(run, "nothing that the join waits for is under way"))

@@ -108,7 +108,11 @@ class Look:
 
     def step(self, step_id: UUID) -> Row | None:
         """A step."""
-        return self.first(select(*_STEP_SHOWN).where(_STEP.step_id == step_id))
+        return self.a_step(_STEP.step_id == step_id)
+
+    def a_step(self, which: ColumnElement[bool]) -> Row | None:
+        """Any step like that."""
+        return self.first(select(*_STEP_SHOWN).where(which))
 
     def could_not(self, what: str) -> None:
         """Say once what was not checked, and why."""

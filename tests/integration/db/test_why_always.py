@@ -19,7 +19,7 @@ from stanchion.db.engine import Database
 from stanchion.workflow import All, Ctx, First, Go, Results, Workflow
 from stanchion.workflow.approval import Ask, Decision
 
-ACTS = 40
+ACTS = 80
 
 
 def tangled(inner: str, outer: str) -> Workflow:
@@ -70,17 +70,17 @@ class Play:
     """One task, and all that may happen to it."""
 
     def __init__(self, stage: Stage, rules: tuple[str, str], seed: int) -> None:
-        self.stage, self.engine, self.dice = stage, stage.engine, random.Random(seed)
+        self.stage, self.engine, self.dice = stage, stage.engine, random.Random(f"{rules} {seed}")
         self.task: Answer = stage.submit(tangled(*rules))
         self.worker: Worker = self.engine.worker()
         self.held: list[Lease] = []
 
-    def act(self) -> str:
-        """Do one thing, more often what brings it on."""
-        usual = (self.lease, self.finish, self.finish, self.plan, self.keep_up, self.vote)
-        acts = (*usual, *usual, self.fail, self.later, self.pause, self.resume, self.present, self.reopen)
-        last = (self.cancel, self.retry)
-        chosen = self.dice.choice(last) if self.dice.random() < 0.04 else self.dice.choice(acts)
+    def act(self, ending: bool) -> str:
+        """Do one thing, mostly what brings it on."""
+        usual = (self.lease, self.finish, self.plan, self.finish, self.keep_up, self.vote)
+        odd = (self.fail, self.later, self.pause, self.resume, self.resume, self.present, self.reopen)
+        ends = (self.cancel, self.retry, self.keep_up) if ending else ()
+        chosen = self.dice.choice(odd + ends) if self.dice.random() < 0.25 else self.dice.choice(usual)
         chosen()
         return chosen.__name__
 
@@ -109,7 +109,7 @@ class Play:
         self.engine.sweep(grace_ms=self.dice.choice((0, 600_000)))
 
     def later(self) -> None:
-        self.engine.forward(self.dice.choice((3, 20, 45, 100, 8_000)))
+        self.engine.forward(self.dice.choice((3, 20, 20, 45, 100, 8_000)))
 
     def vote(self) -> None:
         asked = self.engine.all("SELECT approval_id FROM stanchion.approval WHERE state = 'requested'")
@@ -146,7 +146,7 @@ class Play:
         about += [("run", one) for one in self.engine.all("SELECT run_id FROM stanchion.run")]
         about += [("stp", one) for one in self.engine.all("SELECT step_id FROM stanchion.step")]
         about += [("bar", one) for one in self.engine.all("SELECT barrier_id FROM stanchion.barrier")]
-        for prefix, value in about if len(about) < 15 else self.dice.sample(about, 15):
+        for prefix, value in about if len(about) < 8 else self.dice.sample(about, 8):
             why = self.stage.why(prefix, value)
             codes = [reason.code for reason in why.reasons]
             assert codes, (prefix, why)
@@ -155,16 +155,17 @@ class Play:
 
 
 @pytest.mark.parametrize("rules", [("all", "all"), ("hold", "hold"), ("first", "all"), ("all", "hold")])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_there_is_always_a_reason(
     engine: Engine, outside: Outside, people: Deciding, db: Callable[[str], Database], rules: tuple[str, str], seed: int
 ) -> None:
     """Whatever was done to it."""
     play = Play(Stage(engine, outside, people, db), rules, seed)
     acts: list[str] = []
-    for _ in range(ACTS):
-        acts.append(play.act())
+    for number in range(ACTS):
+        acts.append(play.act(number > ACTS * 3 / 4))
         try:
-            play.look()
+            if number % 3 == 0:
+                play.look()
         except AssertionError as error:
             raise AssertionError(f"after {acts}") from error
