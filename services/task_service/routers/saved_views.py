@@ -28,8 +28,13 @@ def list_views(deps: Has, caller: Caller) -> Row:
 
 @router.post("/v1/views", response_model=SavedViewState, **body_schema(needs("task.read"), SavedViewBody))
 def save_view(deps: Has, caller: Caller, body: Body) -> Row:
-    """Keep a filter and an order under a name; one's own view of this name is changed."""
+    """Keep a filter and an order under a name; one's own view of this name is changed.
+
+    To share it with the tenant needs the right task.operate.
+    """
     given = message(SavedViewBody, body)
+    if given.shared:
+        caller.require("task.operate")
     view_id = deps.saved_views.save(
         caller.tenant_id, caller.subject, given.name, given.query, order=given.order, shared=given.shared
     )

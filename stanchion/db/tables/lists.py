@@ -92,7 +92,7 @@ error_member = Table(
     Column("group_id", Uuid, nullable=False),
     Column("fan_id", Uuid),
     Column("worker_id", Uuid),
-    Column("failures", Integer, nullable=False),
+    Column("failures", BigInteger, nullable=False),
     at("first_at"),
     at("last_at"),
     PrimaryKeyConstraint("run_id", "step_id", "tenant_id"),

@@ -62,7 +62,7 @@ CREATE TABLE stanchion.error_member (
 	group_id UUID NOT NULL,
 	fan_id UUID,
 	worker_id UUID,
-	failures INTEGER NOT NULL,
+	failures BIGINT NOT NULL,
 	first_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	last_at TIMESTAMP WITH TIME ZONE DEFAULT stanchion.clock() NOT NULL,
 	CONSTRAINT error_member_pkey PRIMARY KEY (run_id, step_id, tenant_id)
