@@ -6,8 +6,6 @@ What another tenant owns is not there: every answer about it is the answer about
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,16 +23,6 @@ SCAN_ROWS: Final = 200_000  # rows that one page looks at: a rare filter costs m
 ATTEMPTS_SHOWN: Final = 200
 REFUSED_SHOWN: Final = 100
 RUNS_SHOWN: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFilter:
-    """Which tasks; None means all."""
-
-    states: tuple[str, ...] | None = None
-    workflow: str | None = None
-    tags: tuple[str, ...] | None = None  # all of them
-    submitted_after: datetime | None = None
 
 
 def rows_of(connection: Connection, statement: Select[Any]) -> list[Row]:
@@ -91,25 +79,6 @@ class Queries:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-
-    def tasks(self, tenant_id: UUID, wanted: TaskFilter, *, limit: int, before: UUID | None = None) -> Page:
-        """Tasks, newest first, from `before` (exclusive) on."""
-        scan = select(*TASK_COLUMNS).where(_TASK.tenant_id == tenant_id)
-        if before is not None:
-            scan = scan.where(_TASK.task_id < before)
-        window = scan.order_by(_TASK.task_id.desc()).limit(SCAN_ROWS).subquery()
-        found = select(window, _RUN.paused_at).outerjoin(tables.run, _RUN.run_id == window.c.run_id)
-        if wanted.states is not None:
-            found = found.where(window.c.state.in_(wanted.states))
-        if wanted.workflow is not None:
-            found = found.where(window.c.workflow == wanted.workflow)
-        if wanted.tags is not None:
-            found = found.where(window.c.tags.contains(list(wanted.tags)))
-        if wanted.submitted_after is not None:
-            found = found.where(window.c.created_at > wanted.submitted_after)
-        with self.database.tenant(tenant_id) as connection:
-            rows = rows_of(connection, found.order_by(window.c.task_id.desc()).limit(limit + 1))
-            return _page(connection, rows, limit, "task_id", scan.order_by(_TASK.task_id.desc()))
 
     def task_summary(self, tenant_id: UUID, task_id: UUID) -> Row:
         """One task; raises NotFound."""

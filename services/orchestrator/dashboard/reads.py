@@ -20,11 +20,13 @@ from stanchion.authority.pulse import Pulse
 from stanchion.authority.queries import Queries
 from stanchion.authority.queues import Queues
 from stanchion.authority.saved_views import SavedViews
-from stanchion.authority.task_search import TaskSearch
+from stanchion.authority.task_search import Count, TaskSearch
 from stanchion.authority.webhooks import Masters, Webhooks
 from stanchion.authority.why import Asking
 from stanchion.authority.workflows import Workflows
 from stanchion.db.engine import Database
+
+from .remembered import Remembered
 
 
 class Reads:
@@ -41,6 +43,7 @@ class Reads:
         self.jobs = Jobs(database)
         self.pipeline = Pipeline(database)
         self.views = SavedViews(database)
+        self.counts: Remembered[dict[str, Count | None]] = Remembered(5.0, 200)
         self.queues = Queues(database)
         self.search = TaskSearch(database)
         self.asking = Asking(database)
