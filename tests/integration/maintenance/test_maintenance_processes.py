@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Admin = psycopg.Connection[tuple[Any, ...]]
 Eventually = Callable[..., Any]
 PATIENCE = 150  # seconds; a process may take half a minute to start while the machine is busy
-PERIODIC = {"partitions", "retention", "dead-letters", "recount", "tidy", "sweep", "orphans", "errors"}
+PERIODIC = {"partitions", "retention", "dead-letters", "recount", "tidy", "sweep", "orphans", "errors", "samples"}
 QUICK = {
     "partitions_every_seconds": "1",
     "retention_every_seconds": "1",
