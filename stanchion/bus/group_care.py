@@ -116,7 +116,8 @@ def repair(settings: KafkaSettings, group: str, *, timeout: float = 2.0) -> None
     the broker has not done it within `timeout` seconds.
 
     A member that joins between the two makes the broker refuse the offsets, and one that repairs too can see the group
-    between them: so what is refused is done again, and offsets are never given back lower than they were seen.
+    between them: so what is refused is done again, and offsets are never given back lower than they were seen. Such a
+    member reads from the beginning until then, which its handlers stand: what was done once is known.
     """
     offsets: dict[Any, int] = {}
 
