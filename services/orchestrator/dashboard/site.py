@@ -24,6 +24,7 @@ from stanchion.errors import InvariantViolated, NotFound, StanchionError, Unauth
 from stanchion.runtime.http import Check, Closing, health_routes
 from stanchion.runtime.logging import get_logger
 
+from . import status
 from .acts import Acts, Form
 from .door import Door, Visitor
 from .live import Squeezed, Watches, hashed
@@ -32,6 +33,7 @@ from .reads import Reads
 from .remembered import Shared
 from .shell import DONE_COOKIE, Shell
 from .sign_in import SignIn
+from .status import Status
 from .task_api import TaskApi
 from .view import Asked, Looked, Page, query_text
 from .views import PAGES, records
@@ -61,7 +63,7 @@ class Site:
 
     name = "dashboard"
 
-    def __init__(self, reads: Reads, door: Door, api: TaskApi, *, dev: bool) -> None:
+    def __init__(self, reads: Reads, door: Door, api: TaskApi, *, dev: bool, open_status: bool = False) -> None:
         self.reads = reads
         self.door = door
         self.api = api
@@ -72,6 +74,7 @@ class Site:
         self.watches = Watches(reads.pulse)
         self.sign_in = SignIn(api, self.painter, door, dev=dev)
         self.acts = Acts(reads, api, self.painter)
+        self.status = Status(reads, self.painter, door, is_open=open_status)
         self._looks: Shared[Looked] = Shared()
 
     def start(self) -> None:
@@ -95,7 +98,6 @@ class Site:
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}", self._open(self.named)),
             Route("/do/{action}/{target:path}", self._guarded(self._asked)),
-            Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}/{target:path}", self._form(self._done), methods=["POST"]),
             Route("/sign-in", self._open(self.sign_in.page)),
             Route("/sign-in", self._form(self.sign_in.enter), methods=["POST"]),
@@ -104,6 +106,7 @@ class Site:
             Route("/v1/session/oidc", self._open(self.sign_in.forward)),
             Route("/v1/session/oidc/callback", self._open(self.sign_in.forward)),
             Route("/look", self._open(self.sign_in.look)),
+            Route(status.PATH, self._open(self.status.answer)),
             Route("/static/{name}", self.asset),
         ]
 
