@@ -46,6 +46,7 @@ SECTIONS: Final = (
     Section("workers", "Workers", "/workers", "w", right="worker.read"),
     Section("pipeline", "Outbox & lag", "/pipeline", "l", right="worker.read"),
     Section("dead", "Dead letters", "/dead-letters", "d", "dead"),
+    Section("records", "Records", "/artifacts", "r"),
 )
 
 

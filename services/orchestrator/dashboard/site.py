@@ -25,14 +25,16 @@ from stanchion.runtime.logging import get_logger
 
 from .acts import Acts, Form
 from .door import Door, Visitor
+from .files import Files
 from .live import Squeezed, Watches, hashed
+from .own_paths import own_path
 from .painting import Painter
 from .reads import Reads
 from .remembered import Shared
 from .shell import DONE_COOKIE, Shell
 from .sign_in import SignIn
 from .task_api import TaskApi
-from .view import Asked, Looked, Page
+from .view import Asked, Elsewhere, Looked, Page
 from .views import PAGES
 
 HERE: Final = Path(__file__).parent
@@ -69,6 +71,7 @@ class Site:
         self.watches = Watches(reads.pulse)
         self.sign_in = SignIn(api, self.painter, door, dev=dev)
         self.acts = Acts(reads, api, self.painter)
+        self.files = Files(reads, api)
         self._looks: Shared[Looked] = Shared()
 
     def start(self) -> None:
@@ -91,7 +94,9 @@ class Site:
             *(Route(page.path, self._endpoint(page)) for page in PAGES),
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}/{target:path}", self._guarded(self._asked)),
-            Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
+            Route("/artifacts/{version_id}/content", self._guarded(self.files.content)),
+            Route("/artifacts/{version_id}/image", self._guarded(self.files.image)),
+            Route("/audit/export", self._guarded(self.files.audit)),
             Route("/do/{action}/{target:path}", self._form(self._done), methods=["POST"]),
             Route("/sign-in", self._open(self.sign_in.page)),
             Route("/sign-in", self._form(self.sign_in.enter), methods=["POST"]),
@@ -107,7 +112,7 @@ class Site:
 
     def look(self, page: Page, visitor: Visitor, path: Mapping[str, str], query: Mapping[str, str]) -> Looked:
         """A view as it is now, painted."""
-        shown = page.view(Asked(visitor, self.reads, path, query))
+        shown = page.view(Asked(visitor, self.reads, path, query, self.api))
         shown.context |= {"tenant_id": visitor.tenant_id, "whole": visitor.sees_payloads, "visitor": visitor}
         regions = {name: self.painter.region(shown, name) for name in shown.regions}
         regions |= shown.raw
@@ -147,7 +152,8 @@ class Site:
 
     def _question(self, page: Page, request: Request, visitor: Visitor) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Path and query; a parameter that is not known, or comes twice, is refused: a filter must never be ignored."""
-        visitor.require(page.right)
+        if page.right:
+            visitor.require(page.right)
         given = request.query_params.multi_items()
         known = {*page.query, "since"}
         for name, _ in given:
@@ -192,6 +198,8 @@ class Site:
         def safely(request: Request) -> Response:
             try:
                 return _guarded_by_headers(answer(request))
+            except Elsewhere as other:
+                return RedirectResponse(own_path(other.path), 303, headers=HEADERS)
             except StanchionError as error:
                 return self._error(request, error)
             except Exception:

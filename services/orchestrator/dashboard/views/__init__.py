@@ -6,12 +6,17 @@ from typing import Final
 
 from ..view import Page
 from . import (
+    access,
     approval,
     approvals,
+    artifact,
+    artifacts,
+    audit,
     charts,
     dead_letters,
     errors,
     fan,
+    help,
     home,
     jobs,
     operation,
@@ -39,4 +44,9 @@ PAGES: Final[tuple[Page, ...]] = (
     *dead_letters.PAGES,
     *errors.PAGES,
     *jobs.PAGES,
+    *artifacts.PAGES,
+    *artifact.PAGES,
+    *audit.PAGES,
+    *access.PAGES,
+    *help.PAGES,
 )
