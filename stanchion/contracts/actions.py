@@ -66,6 +66,8 @@ class Action:
     """Where the page of what it made is, with fields of the answer; else one goes back to where one was."""
     shows: str = ""
     """The field of the answer that nobody can see again: a page shows it once, in place of going back."""
+    tells: bool = False
+    """Its answer is what was asked for: a page shows it, in place of going back."""
     final: bool = False
     """It can't be taken back: the page asks once more."""
 
@@ -534,6 +536,7 @@ _ALL: Final = (
         "/v1/artifacts/{id}/verify",
         "stanchion artifact verify {id}",
         ids.ARTIFACT,
+        tells=True,
     ),
     Action(
         "artifact.delete",

@@ -89,8 +89,8 @@ class Acts:
         except StanchionError as error:
             # as it stands now: what refused it may have happened since
             return self._shown(self._asking(request, visitor, form), visitor, around, error)
-        if asking.action.shows:
-            return self._once(asking, made, around)
+        if asking.action.shows or asking.action.tells:
+            return self._answered(asking, made, around)
         after = (
             _landing(asking.action, made)
             or AFTER.get(asking.action.name)
@@ -126,13 +126,13 @@ class Acts:
         )
         return HTMLResponse(text, error.status if error else 200)
 
-    def _once(self, asking: Asking, made: Any, around: Mapping[str, Any]) -> Response:
-        """What was made, with the one thing that nobody can see again: in this answer, and in no address or cookie."""
+    def _answered(self, asking: Asking, made: Any, around: Mapping[str, Any]) -> Response:
+        """The answer itself, maybe with what nobody can see again: that stands here, and in no address or cookie."""
         document = made if isinstance(made, dict) else {}
-        facts = {name: value for name, value in document.items() if name != asking.action.shows and value}
+        facts = {name: value for name, value in document.items() if name != asking.action.shows and value is not None}
         secret = document.get(asking.action.shows, "")
         text = self.painter.plain(
-            "made.html", asking=asking, facts=facts, secret=secret, url=self.api.url or "", **around
+            "answered.html", asking=asking, facts=facts, secret=secret, url=self.api.url or "", **around
         )
         return HTMLResponse(text)
 

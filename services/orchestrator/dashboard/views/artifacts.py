@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Final
 
 from stanchion.authority.rows import Page as Rows
@@ -29,7 +30,7 @@ def show(asked: Asked) -> Shown:
         ("list",),
         _context(asked, page, "/artifacts") | {"name": name, "tsk": tsk},
         Twin(
-            f"stanchion artifact list {tsk or '@last'}{f' --name {name}' if name else ''}",
+            f"stanchion artifact list {tsk or '@last'}{f' --name {shlex.quote(name)}' if name else ''}",
             f"GET /v1/tasks/{tsk or 'TASK'}/artifacts",
         ),
         "records",

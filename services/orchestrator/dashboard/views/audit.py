@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -43,7 +44,7 @@ def show(asked: Asked) -> Shown:
         context = _page(asked, filter_of(given), given)
     except Unprocessable as error:
         fault = error
-    options = "".join(f" --{name} {value}" for name, value in given.items() if name != "after")
+    options = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if name != "after")
     return Shown(
         "audit",
         "Audit",
@@ -128,7 +129,7 @@ def verify(asked: Asked) -> Shown:
             "anchor": anchor,
             "place": "audit",
         },
-        Twin("stanchion audit verify" + (f" --anchor {anchor}" if anchor else ""), "GET /v1/audit/verify"),
+        Twin("stanchion audit verify" + (f" --anchor {shlex.quote(anchor)}" if anchor else ""), "GET /v1/audit/verify"),
         "records",
         (("Audit", "/audit"),),
         ended=True,

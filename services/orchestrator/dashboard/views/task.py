@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -182,7 +183,7 @@ def _ways(task: Row) -> tuple[str, ...]:
 
 
 def _filter(asked: Asked) -> str:
-    return "".join(f" --{name} {asked.query[name]}" for name in ("node", "state") if asked.query.get(name))
+    return "".join(f" --{name} {shlex.quote(asked.query[name])}" for name in ("node", "state") if asked.query.get(name))
 
 
 def _sentence(task: Row) -> str:
