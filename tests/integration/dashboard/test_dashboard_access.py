@@ -229,7 +229,8 @@ class TestTenant:
         read = Read.of(ann.get("/tenant"))
         check_harmless(read)
         assert "Tenant dev" in read.text
-        assert "tasks in a fan-out 100,000" in read.text
+        assert "children of a fan-out 100,000" in read.text
+        assert "a payload in its row 64 KiB" in read.text
         assert "/people" in [a.get("href") for a in read.named("a")]
 
     def test_counts_of_people_are_hidden_by_role(self, sign_in: SignIn) -> None:

@@ -108,7 +108,7 @@ class TestWords:
     def test_they_do_not_live(self, web: httpx2.Client) -> None:
         """No stream is opened for what never changes, and nothing is said to have ended."""
         (body,) = Read.of(web.get("/words")).named("body")
-        assert "data-still" in body
+        assert "data-ended" not in body
         assert "data-stream" not in body
 
 

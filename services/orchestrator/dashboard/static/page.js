@@ -158,7 +158,7 @@
     if (!age) return;
     const silent = Date.now() - good, old = silent > STALE && !paused && !ended;
     age.parentElement.classList.toggle("stale", old || trouble !== "");
-    put(age, body.dataset.still !== undefined ? "" : ended ? "Ended" : paused ? "Paused" : old ? `Stale ${lasted(silent / 1000)}, reconnecting` : `Live ${Math.round(silent / 1000)} s`);
+    put(age, body.dataset.stream === undefined && body.dataset.ended === undefined ? "" : ended ? "Ended" : paused ? "Paused" : old ? `Stale ${lasted(silent / 1000)}, reconnecting` : `Live ${Math.round(silent / 1000)} s`);
     if (pause) pause.hidden = ended || body.dataset.stream === undefined;
     if (stale) {
       stale.hidden = !(old && silent > GONE) && !trouble;

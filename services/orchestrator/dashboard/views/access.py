@@ -15,7 +15,7 @@ SHOWN: Final = 50
 TEAMS_SHOWN: Final = 50
 DELIVERY_STATES: Final = ("due", "sent", "failed")
 TENANT_LIMITS: Final = (
-    ("tasks in a fan-out", "FAN_OUT_CHILDREN", ""),
+    ("children of a fan-out", "FAN_OUT_CHILDREN", ""),
     ("steps of a workflow", "GRAPH_STEPS", ""),
     ("a payload in its row", "INLINE_BYTES", "bytes"),
     ("a value by reference", "VALUE_BYTES", "bytes"),
@@ -110,10 +110,17 @@ def tenant(asked: Asked) -> Shown:
         "webhooks": len(asked.reads.webhooks.page(tenant_id, limit=limits.WEBHOOKS))
         if visitor.may("webhook.manage")
         else None,
-        "limits": [(words, getattr(limits, name), unit) for words, name, unit in TENANT_LIMITS],
+        "limits": [(words, _amount(getattr(limits, name), unit)) for words, name, unit in TENANT_LIMITS],
     }
     twin = Twin("stanchion queue list", "GET /v1/queues")
     return _shown(asked, "tenant", f"Tenant {visitor.tenant}", ("now", "limits"), context, twin)
+
+
+def _amount(most: int, unit: str) -> str:
+    for size, name in ((1024 * limits.MIB, "GiB"), (limits.MIB, "MiB"), (limits.KIB, "KiB")):
+        if unit == "bytes" and most >= size:
+            return f"{most // size:,} {name}"
+    return f"{most:,} {unit}".rstrip()
 
 
 def _active_keys(asked: Asked) -> str:
