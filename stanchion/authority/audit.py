@@ -14,7 +14,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -29,6 +29,8 @@ from .queries import SCAN_ROWS, rows_of
 from .rows import Row
 
 PAGE: Final = 1_000
+OUT_OF_ORDER: Final = timedelta(hours=1)
+"""Entries are numbered when they are written, and have the time of their transaction: none is older by more than that."""
 COLUMNS: Final = ("audit_id", "lane", "at", "actor", "action", "target", "detail", "hash")
 LANES: Final = 1 + limits.SUBMISSION_LANES
 
@@ -114,8 +116,11 @@ class Audit:
             rows = rows_of(connection, found.order_by(window.c.audit_id.desc()).limit(limit + 1))
             if len(rows) > limit:
                 return Entries(rows[:limit], rows[limit - 1]["audit_id"])
-            last = connection.execute(scan.with_only_columns(_AUDIT.audit_id).offset(SCAN_ROWS - 1).limit(1))
-            return Entries(rows, last.scalar())
+            place = scan.with_only_columns(_AUDIT.audit_id, _AUDIT.at).offset(SCAN_ROWS - 1).limit(1)
+            last = connection.execute(place).one_or_none()
+        if last is None or (wanted.after is not None and last.at < wanted.after - OUT_OF_ORDER):
+            return Entries(rows, None)
+        return Entries(rows, last.audit_id)
 
     def acts(self, tenant_id: UUID, wanted: AuditFilter, *, limit: int) -> list[Row]:
         """What people and keys did, without submissions, which stand in lanes of their own; the newest first."""
