@@ -55,6 +55,9 @@ SHAPES: Final[dict[str, str]] = {
     "draining": "retrying",
     "silent": "unknown",
     "gone": "dead",
+    # records
+    "disabled": "cancelled",
+    "sent": "succeeded",
     # barriers
     "released": "succeeded",
     # attempts

@@ -1,4 +1,4 @@
-"""Words and keys as they are shown: those of the glossary, and those that the script knows."""
+"""What the pages of records are made of: words, keys of the keyboard, previews, differences."""
 
 from __future__ import annotations
 
@@ -7,44 +7,113 @@ from pathlib import Path
 
 import pytest
 
+from services.orchestrator.dashboard import previews
+from services.orchestrator.dashboard.keyboard import KEYS
 from services.orchestrator.dashboard.shell import SECTIONS
-from services.orchestrator.dashboard.views.records import KEYS, place_of
-from stanchion.contracts import ids
-from stanchion.contracts.words import WORDS
+from services.orchestrator.dashboard.words import WORDS
 
-ROOT = Path(__file__).parents[3]
-SCRIPT = (ROOT / "services/orchestrator/dashboard/static/page.js").read_text()
+CHECKOUT = Path(__file__).parents[3]
+STATIC = CHECKOUT / "services" / "orchestrator" / "dashboard" / "static"
+LISTED = {key for one in KEYS for key in one.keys}
+BROWSERS_OWN = {"Enter"}  # a link that has the focus is opened by the browser itself
 
 
 def test_the_words_are_those_of_the_glossary() -> None:
-    """Each with the same meaning, in the same order."""
-    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+?) \|$", (ROOT / "docs/glossary.md").read_text(), flags=re.M)
-    assert rows == list(WORDS.items())
+    """All of them, in its order, with its text."""
+    page = (CHECKOUT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| **")]
+    assert [f"| **{word}** | {text} |" for word, text in WORDS.items()] == rows
+    assert len(rows) > 50
 
 
-def test_every_single_key_is_in_the_list() -> None:
-    """What the script listens to."""
-    listed = {part for one in KEYS for part in one.key.split()}
-    heard = set(re.findall(r'key === "(.)"', SCRIPT)) - {"g"}
-    assert heard <= listed | {"[", "]", "x"}
-    assert {"j", "k", "n", "y", "v", "p", "t", "r", "c", "/", "f", "?"} <= heard
+def test_every_key_of_the_scripts_is_listed_and_no_other() -> None:
+    """Each that a script compares with, and each letter behind g."""
+    known = {f"g {section.key}" for section in SECTIONS}
+    for script in STATIC.glob("*.js"):
+        text = script.read_text(encoding="utf-8")
+        known |= set(re.findall(r'(?:event\.key|\bkey) === "([^"]+)"', text)) - {"g"}
+        for table in re.findall(r"const (?:KEYS|moves) = \{([^}]*)\}", text):
+            known |= set(re.findall(r"(\w+):", table))
+    arrows = {key for key in LISTED if key.startswith("Arrow")}
+    assert known | arrows | BROWSERS_OWN == LISTED
 
 
-def test_no_two_sections_have_one_key() -> None:
-    """g and a letter lead to one place."""
-    keys = [section.key for section in SECTIONS]
-    assert len(keys) == len(set(keys))
+def test_letters_behind_g_are_each_of_one_place() -> None:
+    """Or the first one would hide the second."""
+    letters = [section.key for section in SECTIONS]
+    assert len(set(letters)) == len(letters)
 
 
-@pytest.mark.parametrize("prefix", ["tsk", "stp", "op", "apr", "wrk", "ded"])
-def test_an_id_leads_to_its_page(prefix: str) -> None:
-    """Whatever its case."""
-    public = ids.public(prefix, ids.new_id())
-    assert (place_of(public) or "").endswith("/" + public)
-    assert place_of(public.lower()) == place_of(public)
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n rest", "image/png"),
+        (b"\xff\xd8\xff\xe1", "image/jpeg"),
+        (b"GIF87a", "image/gif"),
+        (b"RIFF1234WEBP", "image/webp"),
+        (b"RIFF1234WAVE", None),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),
+        (b"<?xml version='1.0'?><svg/>", None),
+        (b"BM bitmap", None),
+        (b" GIF89a", None),
+        (b"", None),
+    ],
+)
+def test_images_are_told_by_their_bytes(content: bytes, kind: str | None) -> None:
+    """Four kinds; a drawing is a document that runs, and none of them."""
+    assert previews.image_type(content) == kind
 
 
-@pytest.mark.parametrize("text", ["", "tsk_", "tsk_x", "hello", "//evil", "zzz_01JX4Q2RVY7W6ZJ8Z5K3M9B1C0", "a" * 500])
-def test_what_is_no_id_leads_nowhere(text: str) -> None:
-    """It is looked for as a text."""
-    assert place_of(text) is None
+@pytest.mark.parametrize("content", [b"a\x00b", b"\xff\xfe", b"\xc3\x28", b"PK\x03\x04\xff"])
+def test_what_is_no_text_is_not_shown(content: bytes) -> None:
+    """It is downloaded."""
+    assert previews.preview("x.txt", "text/plain", content, len(content)).kind == "none"
+
+
+def test_a_character_that_was_cut_is_left_out() -> None:
+    """And only where the content goes on."""
+    assert previews.text_of("aé".encode()[:2], whole=False) == "a"
+    assert previews.text_of("aé".encode()[:2], whole=True) is None
+
+
+@pytest.mark.parametrize("text", ["[" * 3_000, '{"a":', "nul", "1" * 5_000, "[" + "[1]," * 90_000 + "1]"])
+def test_json_that_is_none_or_too_much_is_shown_as_it_is(text: str) -> None:
+    """Never an error, never more than a page can take."""
+    shown = previews.preview("x.json", "application/json", text.encode(), len(text.encode()))
+    assert shown.kind == "json"
+    assert len(shown.text) <= previews.LAID_OUT
+
+
+def test_deep_json_does_not_grow_without_end() -> None:
+    """Blanks before a line are bounded, however deep it stands."""
+    text = "[" * 500 + ",".join("1" for _ in range(50_000)) + "]" * 500
+    assert len(previews.preview("x.json", "application/json", text.encode(), len(text)).text) <= previews.LAID_OUT
+
+
+def test_a_table_is_bounded_on_all_sides() -> None:
+    """Rows, columns, and the length of a cell."""
+    text = ("x" * 1_000 + ",") * 60 + "\n"
+    shown = previews.preview("x.csv", "text/csv", text.encode(), len(text))
+    assert (len(shown.head), max(map(len, shown.head))) == (previews.CELLS, previews.CELL_CHARACTERS)
+    assert shown.notes == ("The first 50 columns.",)
+    huge = '"' + "x" * 200_000 + '"\n'
+    assert previews.preview("x.csv", "text/csv", huge.encode(), len(huge)).kind == "text"
+
+
+def test_texts_that_differ_throughout_are_not_compared() -> None:
+    """Matching thousands of lines takes minutes; a change in the middle of a long text takes none."""
+    lines = [f"line {n}" for n in range(20_000)]
+    old, new = "\n".join(lines).encode(), "\n".join([*lines[:9_000], "new", *lines[9_001:]]).encode()
+    found = previews.difference(old, new, (len(old), len(new)))
+    assert ("+", "new") in found.lines
+    other = "\n".join(reversed(lines)).encode()
+    assert "too many lines" in previews.difference(old, other, (len(old), len(other))).why
+
+
+def test_a_difference_is_bounded() -> None:
+    """So many lines, each so long."""
+    old, new = b"", "\n".join("x" * 5_000 for _ in range(3_000)).encode()
+    found = previews.difference(old, new, (0, len(new)))
+    assert len(found.lines) == previews.DIFFERING
+    assert max(len(line) for _, line in found.lines) < 5_000
+    assert found.notes
