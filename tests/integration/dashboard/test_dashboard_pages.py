@@ -131,7 +131,9 @@ class TestEveryPage:
         self, serve: Callable[..., str], service: Database, tenants: dict[str, UUID], places: dict[str, str], page: Any
     ) -> None:
         """What has an id is 404, as if it had never been; lists are lists of nothing."""
-        _, key = Keys(service).create(tenants["other"], f"o-{os.urandom(4).hex()}", [page.right or "task.read"], actor="test")
+        _, key = Keys(service).create(
+            tenants["other"], f"o-{os.urandom(4).hex()}", [page.right or "task.read"], actor="test"
+        )
         with httpx2.Client(base_url=closed(serve), timeout=30) as client:
             answer = client.get(path_of(page.path, places), headers={"authorization": f"Bearer {key}"})
         if "_id}" in page.path and "worker_id" not in page.path:
