@@ -14,7 +14,11 @@ from stanchion.authority.keys import ROLES, SCOPES, Keys, Principal
 from stanchion.authority.people import People, csrf_token_of
 from stanchion.errors import NotAllowed, NotFound, Unauthenticated
 
-READING = frozenset(scope for scope in SCOPES if scope.endswith(".read")) | {"keys.manage", "people.manage"}
+READING = frozenset(scope for scope in SCOPES if scope.endswith(".read")) | {
+    "keys.manage",
+    "people.manage",
+    "webhook.manage",
+}
 """What somebody at this machine may see without signing in: everything of the tenant, and nothing may be changed."""
 
 

@@ -185,3 +185,8 @@ def short(text: str | None, most: int = 80) -> str:
     """The beginning of a text."""
     text = text or ""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def from_iso(text: str) -> datetime:
+    """A time that came as JSON."""
+    return datetime.fromisoformat(text)

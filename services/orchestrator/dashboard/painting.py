@@ -22,7 +22,7 @@ from .view import Looked, Shown, query_text
 
 FILTERS = (
     "shape", "ordered", "shares", "between", "moment", "absolute", "clock", "public", "duration", "number", "size", "pretty",
-    "short",
+    "short", "from_iso",
 )  # fmt: skip
 
 

@@ -36,7 +36,8 @@ WITHOUT_TENANT = {
 
 NARROW = {
     "workflow_version", "version", "number", "runs", "latest", "open", "expected", "need", "needs", "succeeded", "failed", "skipped",
-    "included", "remaining", "idx", "round", "waits", "attempts", "losses", "max_attempts", "priority", "offers", "slot",
+    "included", "remaining", "idx", "round", "waits", "attempts",
+    "failures", "losses", "max_attempts", "priority", "offers", "slot",
     "slots", "slots_left", "part", "timeout_ms", "lease_ms", "mean_ms", "size", "pid", "running", "clock_offset_ms", "partition", "tries",
     "sends", "probes", "doubts", "status", "lane", "idle_seconds", "seconds",
 }  # fmt: skip

@@ -1,47 +1,10 @@
-"""What the pages of records are made of: words, keys of the keyboard, previews, differences."""
+"""Previews of content, and what differs between two texts."""
 
 from __future__ import annotations
-
-import re
-from pathlib import Path
 
 import pytest
 
 from services.orchestrator.dashboard import previews
-from services.orchestrator.dashboard.keyboard import KEYS
-from services.orchestrator.dashboard.shell import SECTIONS
-from services.orchestrator.dashboard.words import WORDS
-
-CHECKOUT = Path(__file__).parents[3]
-STATIC = CHECKOUT / "services" / "orchestrator" / "dashboard" / "static"
-LISTED = {key for one in KEYS for key in one.keys}
-BROWSERS_OWN = {"Enter"}  # a link that has the focus is opened by the browser itself
-
-
-def test_the_words_are_those_of_the_glossary() -> None:
-    """All of them, in its order, with its text."""
-    page = (CHECKOUT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith("| **")]
-    assert [f"| **{word}** | {text} |" for word, text in WORDS.items()] == rows
-    assert len(rows) > 50
-
-
-def test_every_key_of_the_scripts_is_listed_and_no_other() -> None:
-    """Each that a script compares with, and each letter behind g."""
-    known = {f"g {section.key}" for section in SECTIONS}
-    for script in STATIC.glob("*.js"):
-        text = script.read_text(encoding="utf-8")
-        known |= set(re.findall(r'(?:event\.key|\bkey) === "([^"]+)"', text)) - {"g"}
-        for table in re.findall(r"const (?:KEYS|moves) = \{([^}]*)\}", text):
-            known |= set(re.findall(r"(\w+):", table))
-    arrows = {key for key in LISTED if key.startswith("Arrow")}
-    assert known | arrows | BROWSERS_OWN == LISTED
-
-
-def test_letters_behind_g_are_each_of_one_place() -> None:
-    """Or the first one would hide the second."""
-    letters = [section.key for section in SECTIONS]
-    assert len(set(letters)) == len(letters)
 
 
 @pytest.mark.parametrize(
