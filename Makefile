@@ -77,12 +77,10 @@ lock: $(STAMP)  ## Pin the dependencies anew, for the oldest Python that is prom
 generate: $(STAMP)  ## Write what is generated: schema, reference pages
 	@$(BIN)/python -m stanchion.db.render --write
 	@$(BIN)/python -m stanchion.testing.reference --write
-	@cp docs/glossary.md services/orchestrator/dashboard/words.md
 
 verify: $(STAMP)  ## Fail when a generated file is out of date
 	@$(BIN)/python -m stanchion.db.render --check
 	@$(BIN)/python -m stanchion.testing.reference --check
-	@cmp docs/glossary.md services/orchestrator/dashboard/words.md
 
 wheel: $(STAMP)  ## Build the wheel into dist/
 	@$(BIN)/python -m uv build --quiet --wheel --out-dir dist

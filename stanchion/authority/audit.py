@@ -20,7 +20,7 @@ from uuid import UUID
 
 from sqlalchemy import Select, func, select
 
-from stanchion.contracts import limits
+from stanchion.contracts import ids, limits
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
@@ -203,6 +203,17 @@ def _cut(walk: Walk, anchor: Heads) -> Fault | None:
     if at_anchor is None or (head is not None and head[0] >= at_anchor[0]):
         return None
     return Fault(at_anchor[0], "the anchor's entry is not there: the end was cut off")
+
+
+def kept_as(target: str) -> str:
+    """A target as the log has it: ids stand there without their prefix."""
+    prefix = target.partition("_")[0].lower()
+    if prefix in ids.PREFIXES:
+        try:
+            return str(ids.parse(target, prefix))
+        except Unprocessable:
+            pass  # a name that begins like an id
+    return target
 
 
 def place_text(walk: Walk) -> str:

@@ -82,6 +82,9 @@ class Files:
             headers = {name: answer.headers[name] for name in PASSED_ON if name in answer.headers}
             kept = answer.headers.get("content-disposition", "")
             headers["content-disposition"] = kept if kept.startswith("attachment") else "attachment"
+            if request.method == "HEAD":  # what nobody is sent is not read either
+                stack.close()
+                return Response(status_code=answer.status_code, headers=headers | INERT)
             return Passed(answer.iter_raw(), stack.close, answer.status_code, headers | INERT)
         except BaseException:
             stack.close()

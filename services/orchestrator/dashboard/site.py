@@ -158,8 +158,7 @@ class Site:
 
     def _question(self, page: Page, request: Request, visitor: Visitor) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Path and query; a parameter that is not known, or comes twice, is refused: a filter must never be ignored."""
-        if page.right:
-            visitor.require(page.right)
+        visitor.require(page.right)
         given = request.query_params.multi_items()
         known = {*page.query, "since"}
         for name, _ in given:

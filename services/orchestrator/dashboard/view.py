@@ -110,7 +110,7 @@ View = Callable[[Asked], Shown]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where a view is, what right it needs (empty: to have got in), and which parameters it knows."""
+    """Where a view is, what right it needs, and which parameters it knows."""
 
     path: str
     view: View

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from stanchion.authority.audit import AuditFilter, heads_of, heads_text, place_of, place_text
+from stanchion.authority.audit import AuditFilter, heads_of, heads_text, kept_as, place_of, place_text
 from stanchion.authority.rows import Row
 from stanchion.contracts import limits
 from stanchion.contracts.envelope import parse_time
@@ -32,16 +32,17 @@ def list_audit(
     caller: Caller,
     actor: Annotated[str | None, Query(description="key:NAME, person:NAME, ...")] = None,
     action: Annotated[str | None, Query(description="task.submit, key.create, ...")] = None,
-    target: Annotated[str | None, Query()] = None,
+    target: Annotated[str | None, Query(description="an id as it is shown, or a name")] = None,
     after: Annotated[str | None, Query(max_length=64, description="RFC 3339")] = None,
     limit: Limit = limits.PAGE_ROWS,
     cursor: Cursor = None,
 ) -> Row:
     """The entries of the tenant's audit log, the newest first."""
+    named = plain(target, "target")
     wanted = AuditFilter(
         actor=plain(actor, "actor"),
         action=plain(action, "action"),
-        target=plain(target, "target"),
+        target=None if named is None else kept_as(named),
         after=None if after is None else parse_time(after, "query.after"),
     )
     if cursor is not None and not _ENTRY.fullmatch(cursor):

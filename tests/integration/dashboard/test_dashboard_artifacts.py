@@ -258,6 +258,13 @@ class TestDownloads:
         known = ann.get(f"/artifacts/{art}/content", headers={"if-none-match": whole.headers["etag"]})
         assert known.status_code == 304
 
+    def test_asking_for_the_head_reads_nothing(self, ann: httpx2.Client, shelf: Shelf) -> None:
+        """The same headers, and no body."""
+        art = shelf.put("head.txt", b"x" * 1_000)
+        head = ann.head(f"/artifacts/{art}/content")
+        assert (head.status_code, head.headers["content-length"], head.content) == (200, "1000", b"")
+        check_inert(head)
+
     def test_a_reader_that_leaves_ends_it(
         self,
         ann: httpx2.Client,

@@ -1,4 +1,4 @@
-"""What the pages of records are made of: words, keys of the keyboard, previews, differences."""
+"""Words and keys as they are shown: those of the glossary, and those that the scripts know."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from services.orchestrator.dashboard import previews
 from services.orchestrator.dashboard.keyboard import KEYS
 from services.orchestrator.dashboard.shell import SECTIONS
-from services.orchestrator.dashboard.words import WORDS
+from services.orchestrator.dashboard.views.help import as_filter
+from stanchion.authority.audit import kept_as
+from stanchion.contracts import filters, ids
+from stanchion.contracts.words import WORDS
 
-CHECKOUT = Path(__file__).parents[3]
-STATIC = CHECKOUT / "services" / "orchestrator" / "dashboard" / "static"
+ROOT = Path(__file__).parents[3]
+STATIC = ROOT / "services/orchestrator/dashboard/static"
 LISTED = {key for one in KEYS for key in one.keys}
 BROWSERS_OWN = {"Enter"}  # a link that has the focus is opened by the browser itself
 
 
 def test_the_words_are_those_of_the_glossary() -> None:
-    """All of them, in its order, with its text."""
-    page = (CHECKOUT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    rows = [line for line in page.splitlines() if line.startswith("| **")]
-    assert [f"| **{word}** | {text} |" for word, text in WORDS.items()] == rows
-    assert len(rows) > 50
+    """Each with the same meaning, in the same order."""
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+?) \|$", (ROOT / "docs/glossary.md").read_text(), flags=re.M)
+    assert rows == list(WORDS.items())
 
 
 def test_every_key_of_the_scripts_is_listed_and_no_other() -> None:
@@ -45,75 +45,16 @@ def test_letters_behind_g_are_each_of_one_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        (b"\x89PNG\r\n\x1a\n rest", "image/png"),
-        (b"\xff\xd8\xff\xe1", "image/jpeg"),
-        (b"GIF87a", "image/gif"),
-        (b"RIFF1234WEBP", "image/webp"),
-        (b"RIFF1234WAVE", None),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", None),
-        (b"<?xml version='1.0'?><svg/>", None),
-        (b"BM bitmap", None),
-        (b" GIF89a", None),
-        (b"", None),
-    ],
+    "text", ["hello", "rate limit", 'a "quoted" one', "nonsense:", "-x", "<script>", "a,b", "x" * 150]
 )
-def test_images_are_told_by_their_bytes(content: bytes, kind: str | None) -> None:
-    """Four kinds; a drawing is a document that runs, and none of them."""
-    assert previews.image_type(content) == kind
+def test_any_text_can_be_looked_for(text: str) -> None:
+    """As one word of the filter language, whatever stands in it."""
+    (term,) = filters.parse(as_filter(text)).terms
+    assert (term.name, term.values, term.negated) == ("", (text,), False)
 
 
-@pytest.mark.parametrize("content", [b"a\x00b", b"\xff\xfe", b"\xc3\x28", b"PK\x03\x04\xff"])
-def test_what_is_no_text_is_not_shown(content: bytes) -> None:
-    """It is downloaded."""
-    assert previews.preview("x.txt", "text/plain", content, len(content)).kind == "none"
-
-
-def test_a_character_that_was_cut_is_left_out() -> None:
-    """And only where the content goes on."""
-    assert previews.text_of("aé".encode()[:2], whole=False) == "a"
-    assert previews.text_of("aé".encode()[:2], whole=True) is None
-
-
-@pytest.mark.parametrize("text", ["[" * 3_000, '{"a":', "nul", "1" * 5_000, "[" + "[1]," * 90_000 + "1]"])
-def test_json_that_is_none_or_too_much_is_shown_as_it_is(text: str) -> None:
-    """Never an error, never more than a page can take."""
-    shown = previews.preview("x.json", "application/json", text.encode(), len(text.encode()))
-    assert shown.kind == "json"
-    assert len(shown.text) <= previews.LAID_OUT
-
-
-def test_deep_json_does_not_grow_without_end() -> None:
-    """Blanks before a line are bounded, however deep it stands."""
-    text = "[" * 500 + ",".join("1" for _ in range(50_000)) + "]" * 500
-    assert len(previews.preview("x.json", "application/json", text.encode(), len(text)).text) <= previews.LAID_OUT
-
-
-def test_a_table_is_bounded_on_all_sides() -> None:
-    """Rows, columns, and the length of a cell."""
-    text = ("x" * 1_000 + ",") * 60 + "\n"
-    shown = previews.preview("x.csv", "text/csv", text.encode(), len(text))
-    assert (len(shown.head), max(map(len, shown.head))) == (previews.CELLS, previews.CELL_CHARACTERS)
-    assert shown.notes == ("The first 50 columns.",)
-    huge = '"' + "x" * 200_000 + '"\n'
-    assert previews.preview("x.csv", "text/csv", huge.encode(), len(huge)).kind == "text"
-
-
-def test_texts_that_differ_throughout_are_not_compared() -> None:
-    """Matching thousands of lines takes minutes; a change in the middle of a long text takes none."""
-    lines = [f"line {n}" for n in range(20_000)]
-    old, new = "\n".join(lines).encode(), "\n".join([*lines[:9_000], "new", *lines[9_001:]]).encode()
-    found = previews.difference(old, new, (len(old), len(new)))
-    assert ("+", "new") in found.lines
-    other = "\n".join(reversed(lines)).encode()
-    assert "too many lines" in previews.difference(old, other, (len(old), len(other))).why
-
-
-def test_a_difference_is_bounded() -> None:
-    """So many lines, each so long."""
-    old, new = b"", "\n".join("x" * 5_000 for _ in range(3_000)).encode()
-    found = previews.difference(old, new, (0, len(new)))
-    assert len(found.lines) == previews.DIFFERING
-    assert max(len(line) for _, line in found.lines) < 5_000
-    assert found.notes
+def test_a_target_is_looked_for_as_the_log_has_it() -> None:
+    """Ids without their prefix, names as they are."""
+    value = ids.new_id()
+    assert kept_as(ids.public(ids.TASK, value)) == kept_as(str(value)) == str(value)
+    assert [kept_as(name) for name in ("editors", "tsk_x", "key_note")] == ["editors", "tsk_x", "key_note"]

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stanchion.authority.audit import PAGE, AuditFilter, heads_of, heads_text, place_of, place_text
+from stanchion.authority.audit import PAGE, AuditFilter, heads_of, heads_text, kept_as, place_of, place_text
 from stanchion.authority.rows import Row
 from stanchion.contracts import ids, limits
 from stanchion.contracts.envelope import parse_time
@@ -76,17 +76,6 @@ def filter_of(given: Mapping[str, str]) -> AuditFilter:
     after = parse_time(given["after"], "query.after") if given.get("after") else None
     target = given.get("target") or None
     return AuditFilter(given.get("actor") or None, given.get("action") or None, target and kept_as(target), after)
-
-
-def kept_as(target: str) -> str:
-    """A target as the log has it: ids stand there without their prefix."""
-    prefix = target.partition("_")[0].lower()
-    if prefix in ids.PREFIXES:
-        try:
-            return str(ids.parse(target, prefix))
-        except Unprocessable:
-            pass  # a name that begins like an id
-    return target
 
 
 def shown_as(row: Row) -> tuple[str, str]:

@@ -7,12 +7,12 @@ from functools import cache
 from typing import Final
 
 from stanchion.contracts import filters, limits
+from stanchion.contracts.words import WORDS
 from stanchion.errors import Unprocessable
 
 from ..finding import place_of
 from ..keyboard import KEYS
 from ..view import Asked, Elsewhere, Page, Shown, Twin, query_text
-from ..words import WORDS
 
 _MARKUP: Final = re.compile(r"(`[^`]*`)")
 
@@ -61,7 +61,7 @@ def _still(folder: str, title: str, context: dict[str, object]) -> Shown:
 
 
 PAGES: Final = (
-    Page("/words", words, right="", query=("q",)),
-    Page("/keyboard", keyboard, right=""),
+    Page("/words", words, query=("q",)),
+    Page("/keyboard", keyboard),
     Page("/find", find, query=("q",)),
 )
