@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
+import httpx2
 from browser_flows import BIDI, EMOJI, HOSTILE, LONG, MARKUP
 from kit.world import PATIENCE, World, until
+from psycopg.types.json import Jsonb
 
 from stanchion.contracts import ids
 from stanchion.sdk.client import Client
@@ -17,7 +19,22 @@ TARGETS = [
     f"{FLOWS}:{name}" for name in ("crawl", "brief", "broken", "dozing", "frozen", "mailing", "asking", "hostile")
 ]
 CHILDREN = 60
-STANDS_STILL = {"worker-1": {"STANCHION_FAILPOINTS": "step.ran[node=hold_on]=1*stop"}}
+SERVICE_ENV = {
+    "maintenance-1": {"STANCHION_ERRORS_EVERY_SECONDS": "1"},
+    "worker-1": {"STANCHION_FAILPOINTS": "step.ran[node=hold_on]=1*stop"},
+}
+NARROW_QUEUE = "narrow"
+
+FIRST: Final = {
+    ids.OPERATION: "SELECT operation_id FROM stanchion.operation WHERE task_id = %s AND kind = %s ORDER BY operation_id",
+    ids.APPROVAL: "SELECT approval_id FROM stanchion.approval WHERE task_id = %s ORDER BY approval_id",
+    ids.ARTIFACT: "SELECT version_id FROM stanchion.artifact_version ORDER BY version_id",
+    ids.WORKER: "SELECT worker_id FROM stanchion.worker ORDER BY worker_id",
+    ids.JOB: "SELECT key::uuid FROM stanchion.maintenance_job WHERE kind = 'bulk' ORDER BY key",
+    ids.ERROR: "SELECT group_id FROM stanchion.error_group ORDER BY group_id",
+    ids.DEAD_LETTER: "SELECT dead_letter_id FROM stanchion.dead_letter ORDER BY dead_letter_id",
+}
+"""What finds the first of a kind."""
 
 
 class Seeded:
@@ -52,15 +69,15 @@ class Seeded:
             WHERE t.task_id = %s AND s.node = %s AND s.kind = 'step' AND s.state = coalesce(%s, s.state) ORDER BY s.idx"""
         return ids.public(ids.STEP, self.world.sql(sql, self.uuid(name), node, state)[0])
 
-    def operation(self, kind: str) -> str:
-        """The id of the first operation of a kind."""
-        sql = "SELECT operation_id FROM stanchion.operation WHERE kind = %s ORDER BY operation_id LIMIT 1"
-        return ids.public(ids.OPERATION, self.world.sql(sql, kind)[0])
+    def first(self, prefix: str, *given: Any, last: bool = False) -> str:
+        """The id of the first (or last) of a kind of thing."""
+        found = self.world.sql(FIRST[prefix], *given)
+        return ids.public(prefix, found[-1 if last else 0])
 
-    def approval(self) -> str:
-        """The id of the first approval."""
-        sql = "SELECT approval_id FROM stanchion.approval ORDER BY approval_id LIMIT 1"
-        return ids.public(ids.APPROVAL, self.world.sql(sql)[0])
+    def version_before_the_last(self) -> str:
+        """The version that the newest artifact's newest one follows."""
+        sql = """SELECT v.version_id FROM stanchion.artifact_version v ORDER BY v.version_id DESC OFFSET 1 LIMIT 1"""
+        return ids.public(ids.ARTIFACT, self.world.sql(sql)[0])
 
     def reached(self, name: str, node: str, state: str, count: int = 1) -> None:
         """Wait until so many steps of a node are in a state."""
@@ -94,6 +111,7 @@ def seed(world: World, http: Client) -> Seeded:
         made.became(name, state)
     made.became("hostile", "failed")
     made.became("lengthy", "failed")
+    _stage_records(made)
     return made
 
 
@@ -121,3 +139,31 @@ def _submit(made: Seeded) -> None:
     made.submit("lengthy", "hostile", {"text": LONG}, goal=LONG[:4_000], tags=[LONG[:63] + "x"])
     made.submit("hostile mail", "mailing", {"to": HOSTILE})
     made.submit("hostile question", "asking", {"text": HOSTILE})
+
+
+def _stage_records(made: Seeded) -> None:
+    """What people made beside the work: versions, keys, webhooks, saved views, a job, a pause, and a message nobody reads."""
+    http, world = made.http, made.world
+    path = f"/v1/tasks/{made.tasks['completed']}/artifacts"
+    for content in (f"# Pools\n\n{MARKUP}\n", "# Pools\n\nThey recover.\n"):
+        answer = httpx2.post(
+            world.stack.api_url + path,
+            params={"name": "notes.md"},
+            content=content.encode(),
+            headers={"authorization": f"Bearer {world.stack.api_key}", "content-type": "text/markdown"},
+        )
+        assert answer.status_code == 201, answer.text
+    http.act("/v1/keys", {"name": HOSTILE[:60], "scopes": ["task.read"]})
+    http.act("/v1/webhooks", {"url": "http://127.0.0.1:9/hook?<b>", "events": ["task.completed"]})
+    http.act("/v1/views", {"name": "Nightly that failed", "query": "tag:nightly state:failed", "shared": True})
+    http.act("/v1/jobs", {"action": "task.cancel", "filter": "workflow:brief", "reason": HOSTILE[:200]})
+    http.act(f"/v1/queues/{NARROW_QUEUE}/pause", {"reason": f"outage of the vendor {MARKUP}"})
+    letter = {"topic": "stanchion.task-service.commands.v1", "partition": 1, "offset": 7, "key": None}
+    letter |= {"value": "PGltZz4A", "headers": [[MARKUP, BIDI]], "code": "E-MSG-01", "reason": HOSTILE}
+    tenant = world.sql("SELECT tenant_id FROM stanchion.task LIMIT 1")[0]
+    with world.admin() as admin:
+        admin.execute("SELECT stanchion.bury(%s)", (Jsonb([letter | {"tenant_id": str(tenant)}]),))
+    groups = "SELECT count(*) FROM stanchion.error_group"
+    until(lambda: world.sql(groups)[0] >= 3, PATIENCE, "failures in groups")
+    over = "SELECT count(*) FROM stanchion.maintenance_job WHERE kind = 'bulk' AND finished_at IS NOT NULL"
+    until(lambda: world.sql(over)[0], PATIENCE, "a job that has ended")

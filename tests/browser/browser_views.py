@@ -11,7 +11,9 @@ from typing import Final
 from urllib.parse import quote
 
 from browser_flows import BIDI, EMOJI, MARKUP
-from browser_seeding import Seeded
+from browser_seeding import NARROW_QUEUE, Seeded
+
+from stanchion.contracts import ids
 
 Role = str
 
@@ -38,6 +40,22 @@ def task(name: str, rest: str = "") -> Callable[[Seeded], str]:
 def step(name: str, node: str, state: str | None = None) -> Callable[[Seeded], str]:
     """The page of a step."""
     return lambda seeded: f"/steps/{seeded.step(name, node, state)}"
+
+
+def first(path: str, prefix: str, *, last: bool = False) -> Callable[[Seeded], str]:
+    """A path with the id of the first (or last) of a kind of thing."""
+    return lambda seeded: path.format(seeded.first(prefix, last=last))
+
+
+def of(path: str, prefix: str, name: str, *given: str) -> Callable[[Seeded], str]:
+    """A path with the id of the first of a kind of thing that a seeded task has."""
+    return lambda seeded: path.format(seeded.first(prefix, seeded.uuid(name), *given))
+
+
+def compared(seeded: Seeded) -> str:
+    """Two versions of one artifact beside each other."""
+    newest, before = seeded.first(ids.ARTIFACT, last=True), seeded.version_before_the_last()
+    return f"/artifacts/{newest}/compare?with={before}"
 
 
 def act(action: str, name: str, rest: str = "") -> Callable[[Seeded], str]:
@@ -91,6 +109,48 @@ VIEWS: Final = (
     View("no such page", at("/nothing-here"), status=404),
     View("no such task", at("/tasks/tsk_01M8R0D21GEHGBN282SWSW88G3"), status=404),
     View("a query that is refused", at(f"/tasks?state={quote(MARKUP)}%00"), status=422),
+    View("tasks that a filter finds", at(f"/tasks?q={quote('tag:nightly state:running')}")),
+    View("tasks that nothing fits", at(f"/tasks?q={quote('workflow:nowhere')}")),
+    View("operations of a task", task("unknown", "/operations")),
+    View("approvals of a task", task("asking", "/approvals")),
+    View("artifacts of a task", task("completed", "/artifacts")),
+    View("audit of a task", task("cancelled", "/audit"), texts=(MARKUP,)),
+    View("outliers", task("held", "/fan/fetch/outliers")),
+    View("approvals", at("/approvals")),
+    View("approvals for all", at("/approvals?for=all")),
+    View("approval", of("/approvals/{}", ids.APPROVAL, "asking")),
+    View("approval, seen by an approver", of("/approvals/{}", ids.APPROVAL, "asking"), role="approver"),
+    View("hostile approval", of("/approvals/{}", ids.APPROVAL, "hostile question"), texts=(MARKUP,)),
+    View("operations", at("/operations")),
+    View("operation that a check may find", of("/operations/{}", ids.OPERATION, "unknown", "mail.send")),
+    View("operation that people must decide", of("/operations/{}", ids.OPERATION, "unknown", "sms.send")),
+    View("hostile operation", of("/operations/{}", ids.OPERATION, "hostile mail", "mail.send"), texts=(MARKUP,)),
+    View("workers", at("/workers")),
+    View("worker", first("/workers/{}", ids.WORKER)),
+    View("queue", at("/queues/default")),
+    View("queue that is paused", at(f"/queues/{NARROW_QUEUE}"), texts=(MARKUP,)),
+    View("pipeline", at("/pipeline")),
+    View("charts", at("/charts?span=1h")),
+    View("dead letters", at("/dead-letters"), texts=HOSTILE),
+    View("dead letter", first("/dead-letters/{}", ids.DEAD_LETTER), texts=HOSTILE),
+    View("errors", at("/errors")),
+    View("error", first("/errors/{}", ids.ERROR, last=True)),
+    View("jobs", at("/jobs")),
+    View("job", first("/jobs/{}", ids.JOB), texts=(MARKUP,)),
+    View("artifacts", at("/artifacts")),
+    View("artifact", first("/artifacts/{}", ids.ARTIFACT, last=True)),
+    View("artifacts compared", compared),
+    View("audit", at("/audit")),
+    View("audit verified", at("/audit/verify")),
+    View("keys", at("/keys"), texts=(MARKUP[:50],)),
+    View("people", at("/people")),
+    View("sessions", at("/sessions?of=all")),
+    View("webhooks", at("/webhooks")),
+    View("tenant", at("/tenant")),
+    View("words", at("/words")),
+    View("keyboard", at("/keyboard")),
+    View("find", at(f"/find?q={quote(MARKUP)}")),
+    View("status", at("/status")),
     View("hostile task", task("hostile"), texts=HOSTILE),
     View("hostile steps", task("hostile", "/steps"), texts=HOSTILE),
     View("hostile history", task("hostile", "/history")),

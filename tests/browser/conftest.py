@@ -15,7 +15,7 @@ if find_spec("playwright") is None:
     pytest.exit("tests/browser needs what `make test-browser` installs; leave it out with --ignore=tests/browser", 4)
 
 from browser_kit import LOOKS, PICTURES, Visit, launch, prepared, sign_in
-from browser_seeding import STANDS_STILL, TARGETS, Seeded, seed
+from browser_seeding import SERVICE_ENV, TARGETS, Seeded, seed
 from browser_views import VIEWS
 from browser_visits import Contexts, Visits
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
@@ -33,8 +33,7 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         workers=2,
         slots=70,
         targets=TARGETS,
-        replicas={"maintenance": 0},
-        service_env=STANDS_STILL,
+        service_env=SERVICE_ENV,
         kafka=request.config.getoption("--kafka"),
         cache=CACHE,
     ) as world:
