@@ -21,7 +21,7 @@ import orjson
 from anyio.to_thread import run_sync
 
 from stanchion.authority.pulse import Beat, Pulse
-from stanchion.errors import StanchionError
+from stanchion.errors import InvariantViolated, StanchionError
 from stanchion.runtime.clock import Deadline, monotonic
 from stanchion.runtime.http import Closing
 from stanchion.runtime.logging import get_logger
@@ -63,9 +63,9 @@ class Watch:
             began = monotonic()
             try:
                 await self._take(await run_sync(self.look))
-            except StanchionError as error:
-                self.trouble = error
-                log.debug("page.look_failed", code=error.code)
+            except Exception as error:  # noqa: BLE001 - it is logged, and readers are told
+                # whatever it is: a watch that died would leave its readers with what is old, and no sign of it
+                self.trouble = _told(error)
                 await asyncio.sleep(FAILED_SECONDS)
                 continue
             assert self.latest is not None
@@ -166,6 +166,15 @@ class Watches:
                                 watch.beat = beat
                                 watch.stirred.set()
             await asyncio.sleep(PULSE_SECONDS)
+
+
+def _told(error: Exception) -> StanchionError:
+    """What readers are told of a look that failed: of a bug only that it is one."""
+    if isinstance(error, StanchionError) and not isinstance(error, InvariantViolated):
+        log.debug("page.look_failed", code=error.code)
+        return error
+    log.error("page.look_failed", exc_info=error)
+    return InvariantViolated("E-BUG-01", "this page could not be made")
 
 
 async def _next(watch: Watch, revision: str, stopping: asyncio.Future[Any]) -> Looked | None:

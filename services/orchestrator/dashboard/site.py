@@ -95,7 +95,6 @@ class Site:
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}", self._open(self.named)),
             Route("/do/{action}/{target:path}", self._guarded(self._asked)),
-            Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}/{target:path}", self._form(self._done), methods=["POST"]),
             Route("/sign-in", self._open(self.sign_in.page)),
             Route("/sign-in", self._form(self.sign_in.enter), methods=["POST"]),

@@ -56,7 +56,7 @@ class TaskApi:
     def ask(self, method: str, path: str, headers: Mapping[str, str], body: Any = None) -> httpx2.Response:
         """The answer as it came; raises Unavailable E-PAGE-01 when none did."""
         try:
-            return self._client.request(method, path, headers=dict(headers), json=body)
+            return self._client.request(method, path, headers=_sendable(headers), json=body)
         except httpx2.TransportError as error:
             raise _away(error) from error
 
@@ -74,7 +74,7 @@ class TaskApi:
     def stream(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx2.Response]:
         """An answer that is read as it comes."""
         try:
-            with self._client.stream("GET", path, headers=dict(headers)) as answer:
+            with self._client.stream("GET", path, headers=_sendable(headers)) as answer:
                 yield answer
         except httpx2.TransportError as error:
             raise _away(error) from error
@@ -84,6 +84,12 @@ def path_of(action: Action, target: str, query: Mapping[str, str] | None = None)
     """The path of an action's request; a target is data, and never more than one segment."""
     path = action.path.replace("{id}", quote(target, safe=""))
     return f"{path}?{urlencode(query)}" if query else path
+
+
+def _sendable(headers: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Headers as bytes. Browsers send cookies that are no ASCII, and a token of a form may be anything."""
+    texts = {name: "".join(c if c.isprintable() else "?" for c in value) for name, value in headers.items()}
+    return {name.encode(): text.encode("latin-1", "replace") for name, text in texts.items()}
 
 
 def _away(error: Exception) -> Unavailable:

@@ -84,7 +84,7 @@ def serve(database_url: str) -> Iterator[Callable[..., str]]:
     """`serve(**settings)`: a server of the pages; returns its address."""
     running: list[tuple[HttpServer, Site]] = []
 
-    def start(**changes: Any) -> str:
+    def start(port: int = 0, **changes: Any) -> str:
         given: dict[str, Any] = {
             "database_url": login_url(database_url, grants.ORCHESTRATOR),
             "dashboard_database_url": login_url(database_url, grants.DASHBOARD),
@@ -95,7 +95,7 @@ def serve(database_url: str) -> Iterator[Callable[..., str]]:
         settings = OrchestratorSettings(**(given | changes))
         checks = {"database": lambda: None, "broker": lambda: "away"}
         pages = site_of(settings)
-        server = HttpServer(pages.app(checks, with_metrics=True), port=0, service="orchestrator")
+        server = HttpServer(pages.app(checks, with_metrics=True), port=port, service="orchestrator")
         server.start()
         running.append((server, pages))
         return server.url
