@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -31,7 +32,11 @@ class TaskApi:
 
     def __init__(self, url: str | None) -> None:
         self.url = url
-        self._client = httpx2.Client(base_url=url or "http://127.0.0.1:9", timeout=SECONDS, follow_redirects=False)
+        # one client for all visitors: a cookie that it kept would be sent with the next request of somebody else
+        nobodys = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        self._client = httpx2.Client(
+            base_url=url or "http://127.0.0.1:9", timeout=SECONDS, follow_redirects=False, cookies=nobodys
+        )
 
     def close(self) -> None:
         """Close the connections."""

@@ -131,12 +131,21 @@ def test_another_browser_is_not_signed_in(site: str) -> None:
 
 @pytest.mark.parametrize("return_to", ["//evil.example", "https://evil.example", "/\\evil.example"])
 def test_it_comes_back_to_this_site_alone(site: str, return_to: str) -> None:
-    """Whatever the link said."""
+    """A link that says otherwise begins nothing."""
+    answer = httpx2.get(f"{site}{START}", params={"return_to": return_to})
+    assert (answer.status_code, "location" in answer.headers, "set-cookie" in answer.headers) == (422, False, False)
+
+
+def test_what_one_visitor_is_given_no_other_sends(site: str) -> None:
+    """The connections to the task service are shared, cookies are not: who comes without one is nobody."""
     with httpx2.Client(base_url=site, timeout=30.0) as browser:
-        begun = browser.get(START, params={"return_to": return_to})
-        answer = browser.get(str(httpx2.get(begun.headers["location"]).headers["location"]))
-        assert answer.status_code == 200
-        assert "evil" not in answer.text
+        assert browser.post("/sign-in", data={"name": "ann", "role": "admin"}).status_code == 303
+        assert "as person:ann" in Read.of(browser.get("/tasks")).text
+    with httpx2.Client(base_url=site, timeout=30.0) as nobody:
+        form = {"csrf": ""}
+        assert nobody.post("/sign-out", data=form).status_code == 401
+        assert nobody.get(CALLBACK).status_code == 401
+        assert "as this machine" in Read.of(nobody.get("/tasks")).text
 
 
 def test_nothing_else_is_passed_on(site: str) -> None:
