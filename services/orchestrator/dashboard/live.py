@@ -109,14 +109,12 @@ class Watches:
         """Whether this process has all the streams that it may have."""
         return self.streams >= MOST_STREAMS
 
-    async def follow(
-        self, key: Hashable, look: Look, revision: str, closing: Closing, seconds: float = STREAM_SECONDS
-    ) -> AsyncIterator[bytes]:
+    async def follow(self, key: Hashable, look: Look, revision: str, closing: Closing) -> AsyncIterator[bytes]:
         """The frames of one reader's stream."""
         self.streams += 1
         watch = self._watch(key, look)
         stopping = asyncio.ensure_future(closing.wait())
-        lifetime = Deadline(seconds)
+        lifetime = Deadline(STREAM_SECONDS)
         try:
             yield f"retry: {RETRY_MS}\n\n".encode()
             while not lifetime.passed and not stopping.done():

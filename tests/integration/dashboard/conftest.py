@@ -80,9 +80,14 @@ def engine(make_engine: Callable[[str], Engine]) -> Engine:
 
 
 @pytest.fixture(scope="module")
-def serve(database_url: str) -> Iterator[Callable[..., str]]:
+def running() -> dict[str, tuple[HttpServer, Site]]:
+    """The servers of this module and what they serve, by address."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def serve(database_url: str, running: dict[str, tuple[HttpServer, Site]]) -> Iterator[Callable[..., str]]:
     """`serve(**settings)`: a server of the pages; returns its address."""
-    running: list[tuple[HttpServer, Site]] = []
 
     def start(port: int = 0, **changes: Any) -> str:
         given: dict[str, Any] = {
@@ -95,13 +100,14 @@ def serve(database_url: str) -> Iterator[Callable[..., str]]:
         settings = OrchestratorSettings(**(given | changes))
         checks = {"database": lambda: None, "broker": lambda: "away"}
         pages = site_of(settings)
+        assert pages is not None
         server = HttpServer(pages.app(checks, with_metrics=True), port=port, service="orchestrator")
         server.start()
-        running.append((server, pages))
+        running[server.url] = (server, pages)
         return server.url
 
     yield start
-    for server, pages in running:
+    for server, pages in running.values():
         assert server.stop(10)
         pages.stop()
 
