@@ -18,6 +18,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from stanchion.authority.pulse import Beat, Pulse
@@ -32,6 +33,7 @@ RETRY_MS: Final = 2_000
 HEARTBEAT_SECONDS: Final = 5.0
 STREAM_SECONDS: Final = 900.0  # then the reader comes again, and who it is is asked again
 MOST_STREAMS: Final = 1_000
+LOOKING: Final = 8  # threads, as there are connections: more would wait, and hold what health pages need
 MERGED_SECONDS: Final = 0.25  # changes that come together are shown together
 PULSE_SECONDS: Final = 0.4
 SLOWEST_SECONDS: Final = 10.0  # of a run without events too: workers come and go, times run out
@@ -47,8 +49,9 @@ log = get_logger()
 class Watch:
     """What several readers watch: looked at again and again while anybody does."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, hands: CapacityLimiter) -> None:
         self.look = look
+        self.hands = hands
         self.readers = 0
         self.latest: Looked | None = None
         self.stirred = asyncio.Event()
@@ -62,7 +65,7 @@ class Watch:
         while True:
             began = monotonic()
             try:
-                await self._take(await run_sync(self.look))
+                await self._take(await run_sync(self.look, limiter=self.hands))
             except Exception as error:  # noqa: BLE001 - it is logged, and readers are told
                 # whatever it is: a watch that died would leave its readers with what is old, and no sign of it
                 self.trouble = _told(error)
@@ -101,6 +104,7 @@ class Watches:
     def __init__(self, pulse: Pulse) -> None:
         self.pulse = pulse
         self.streams = 0
+        self._hands = CapacityLimiter(LOOKING)
         self._watches: dict[Hashable, tuple[Watch, asyncio.Task[None]]] = {}
         self._beating: asyncio.Task[None] | None = None
 
@@ -134,7 +138,7 @@ class Watches:
     def _watch(self, key: Hashable, look: Look) -> Watch:
         found = self._watches.get(key)
         if found is None or found[1].done():
-            watch = Watch(look)
+            watch = Watch(look, self._hands)
             found = (watch, asyncio.ensure_future(watch.run()))
             self._watches[key] = found
         found[0].readers += 1

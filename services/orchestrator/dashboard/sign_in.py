@@ -19,6 +19,7 @@ from .task_api import TaskApi
 from .view import query_text
 
 LOOK_SECONDS: Final = 365 * 86_400
+WAYS_SECONDS: Final = 2.0  # whoever opens a page without a session waits for it
 PASSED_ON: Final = ("set-cookie", "location", "content-type", "cache-control", "content-security-policy")
 DEV_ROLES: Final = ("admin", "operator", "approver", "viewer")
 
@@ -96,7 +97,7 @@ class SignIn:
     ) -> Response:
         trouble = None
         try:
-            ways: Mapping[str, Any] = self.api.send("GET", "/v1/session/ways", {}, None)
+            ways: Mapping[str, Any] = self.api.send("GET", "/v1/session/ways", {}, None, WAYS_SECONDS)
         except Unavailable as away:
             ways, trouble = {"dev": False, "oidc": False}, away
         except StanchionError:

@@ -51,17 +51,19 @@ class TaskApi:
         headers = visitor.forwarded | ({"x-csrf-token": csrf} if csrf else {})
         return self.send(action.method, path_of(action, target), headers, sent or None)
 
-    def send(self, method: str, path: str, headers: Mapping[str, str], body: Any) -> Any:
+    def send(self, method: str, path: str, headers: Mapping[str, str], body: Any, seconds: float = SECONDS) -> Any:
         """A request with a JSON body (None: without one), and the document of its answer."""
-        answer = self.ask(method, path, headers, body)
+        answer = self.ask(method, path, headers, body, seconds)
         if answer.is_error:
             raise self.refusal(answer)
         return answer.json() if answer.content else None
 
-    def ask(self, method: str, path: str, headers: Mapping[str, str], body: Any = None) -> httpx2.Response:
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: Any = None, seconds: float = SECONDS
+    ) -> httpx2.Response:
         """The answer as it came; raises Unavailable E-PAGE-01 when none did."""
         try:
-            return self._client.request(method, path, headers=_sendable(headers), json=body)
+            return self._client.request(method, path, headers=_sendable(headers), json=body, timeout=seconds)
         except httpx2.TransportError as error:
             raise _away(error) from error
 

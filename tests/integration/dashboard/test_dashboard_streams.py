@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +22,7 @@ from stanchion.authority.people import Identity, People
 from stanchion.authority.submission import Answer
 from stanchion.contracts import ids
 from stanchion.db.engine import Database
+from stanchion.runtime.clock import monotonic
 from stanchion.runtime.http import HttpServer
 
 Running = dict[str, tuple[HttpServer, Site]]
@@ -242,3 +245,40 @@ def no_connections(admin: Admin) -> Iterator[None]:
         yield
     finally:
         admin.execute(sql.SQL("ALTER DATABASE {} CONNECTION LIMIT -1").format(name))
+
+
+class TestFlood:
+    """Visitors take nothing from the process that they are served by."""
+
+    def test_health_is_answered_when_all_pages_hang(
+        self, serve: Callable[..., str], eventually: Callable[..., Any]
+    ) -> None:
+        """A database that takes connections and says nothing, and more visitors than there are threads."""
+        with socket.create_server(("127.0.0.1", 0), backlog=512) as silent, ExitStack() as stack:
+            port = silent.getsockname()[1]
+            url = serve(dashboard_database_url=f"postgresql://stanchion_dashboard@127.0.0.1:{port}/none")
+            asking = stack.enter_context(ThreadPoolExecutor(60))
+            waiting = [asking.submit(httpx2.get, f"{url}{path}", timeout=60) for path in ("/", "/sign-out") * 30]
+            eventually(lambda: httpx2.get(f"{url}/healthz", timeout=2).status_code == 200)
+            began = monotonic()
+            assert httpx2.get(f"{url}/healthz", timeout=2).status_code == 200
+            assert httpx2.get(f"{url}/metrics", timeout=2).status_code == 200
+            assert monotonic() - began < 2
+            assert not any(one.done() for one in waiting[-20:])
+            silent.close()
+            assert {one.result().status_code for one in waiting} == {503}
+
+    def test_pages_go_on_when_all_forms_hang(self, serve: Callable[..., str], task: Answer) -> None:
+        """A task service that takes connections and says nothing, and more forms than may wait for it."""
+        with socket.create_server(("127.0.0.1", 0), backlog=512) as silent, ExitStack() as stack:
+            url = serve(task_service_url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+            asking = stack.enter_context(ThreadPoolExecutor(20))
+            form = {"name": "ines", "role": "viewer"}
+            waiting = [asking.submit(httpx2.post, f"{url}/sign-in", data=form, timeout=60) for _ in range(20)]
+            began = monotonic()
+            for path in ("/tasks", f"/tasks/{tsk(task)}", "/healthz"):
+                assert httpx2.get(url + path, timeout=10).status_code == 200
+            assert monotonic() - began < 10
+            assert not any(one.done() for one in waiting)
+            silent.close()  # whoever waits learns it
+            assert {one.result().status_code for one in waiting} == {503}
