@@ -58,20 +58,24 @@ class Watch:
         self.changed = asyncio.Condition()
         self.beat: Beat | None = None
         self.trouble: StanchionError | None = None
+        self.looking = True
+        self.true_at = 0.0
+        """When what is shown was known to be so: a page says how old it is, and not when it last heard of us."""
         self._known: OrderedDict[str, dict[str, str]] = OrderedDict()
 
     async def run(self) -> None:
         """Look, tell, wait; until it is cancelled or nothing changes any more."""
         while True:
-            began = monotonic()
+            began, self.looking = monotonic(), True
             try:
-                await self._take(await run_sync(self.look, limiter=self.hands))
+                await self._take(await run_sync(self.look, limiter=self.hands), began)
             except Exception as error:  # noqa: BLE001 - it is logged, and readers are told
                 # whatever it is: a watch that died would leave its readers with what is old, and no sign of it
                 self.trouble = _told(error)
                 await asyncio.sleep(FAILED_SECONDS)
                 continue
             assert self.latest is not None
+            self.looking = False
             if self.latest.shown.ended:
                 return
             await asyncio.sleep(max(MERGED_SECONDS, (monotonic() - began) * (SHARE - 1)))
@@ -88,9 +92,9 @@ class Watch:
             name: html for name, html in self.latest.regions.items() if had.get(name) != self.latest.hashes.get(name)
         }
 
-    async def _take(self, looked: Looked) -> None:
+    async def _take(self, looked: Looked, began: float) -> None:
         async with self.changed:
-            self.latest, self.trouble = looked, None
+            self.latest, self.trouble, self.true_at = looked, None, began
             self._known[looked.revision] = looked.hashes
             self._known.move_to_end(looked.revision)
             while len(self._known) > KNOWN_REVISIONS:
@@ -162,12 +166,18 @@ class Watches:
                     runs.setdefault((shown.context["tenant_id"], shown.run_id), []).append(watch)
             if runs:
                 with suppress(StanchionError):
-                    for key, beat in (await run_sync(self.pulse.of, list(runs))).items():
-                        for watch in runs[key]:
-                            if watch.beat != beat:
-                                watch.beat = beat
-                                watch.stirred.set()
+                    await self._feel(runs)
             await asyncio.sleep(PULSE_SECONDS)
+
+    async def _feel(self, runs: dict[tuple[UUID, UUID], list[Watch]]) -> None:
+        asked = monotonic()
+        for key, beat in (await run_sync(self.pulse.of, list(runs))).items():
+            for watch in runs[key]:
+                if watch.beat != beat:
+                    watch.beat = beat
+                    watch.stirred.set()
+                elif not watch.stirred.is_set() and not watch.looking:
+                    watch.true_at = asked  # nothing has happened in the run since it was looked at
 
 
 def _told(error: Exception) -> StanchionError:
@@ -204,7 +214,8 @@ def _nothing_new(watch: Watch, stopping: asyncio.Future[Any]) -> bytes:
         return b"event: goodbye\ndata: {}\n\n"
     if watch.trouble is not None:
         return b"event: trouble\ndata: %s\n\n" % orjson.dumps({"code": watch.trouble.code, "what": watch.trouble.what})
-    return b"event: beat\ndata: {}\n\n"
+    age = round(monotonic() - watch.true_at, 1) if watch.latest is not None else 0
+    return b"event: beat\ndata: %s\n\n" % orjson.dumps({"age": age})
 
 
 def _frame(watch: Watch, found: Looked, revision: str) -> bytes:
