@@ -40,7 +40,8 @@ class SignIn:
     def asked(self, request: Request, error: StanchionError, headers: Mapping[str, str]) -> Response:
         """The same, for somebody who opened a page without a session."""
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        answer = self._shown(request, error, own_path(here if request.method == "GET" else "/"))
+        back = here if request.method == "GET" or here.startswith("/do/") else "/"  # the form of an action has a page
+        answer = self._shown(request, error, own_path(back))
         answer.status_code = error.status
         answer.headers.update(headers)
         return answer

@@ -256,6 +256,20 @@ class TestDo:
         assert nobody.post(link, data={"csrf": "x"}).status_code == 401
         assert state(engine, task) == "running"
 
+    def test_a_session_that_is_over(self, site: str, engine: Engine, task: Answer) -> None:
+        """Whoever sends a form after that is led through the sign-in, back to the same action."""
+        link = f"/do/task.cancel/{tsk(task)}"
+        with httpx2.Client(base_url=site, timeout=30.0, headers={"accept": "text/html"}) as web:
+            web.post("/sign-in", data={"name": "omar", "role": "operator"})
+            form = taken_apart(web.get(link)).hidden
+            engine.admin.execute(
+                "UPDATE stanchion.session SET revoked_at = now()"
+                " WHERE person_id = (SELECT person_id FROM stanchion.person WHERE name = 'omar')"
+            )
+            answer = web.post(link, data=form)
+            assert (answer.status_code, taken_apart(answer).hidden["return_to"]) == (401, link)
+        assert state(engine, task) == "running"
+
     def test_what_was_refused_keeps_what_was_filled_in(self, olga: httpx2.Client, engine: Engine, task: Answer) -> None:
         """With the error's code and the way out, and nothing changed; hostile texts stay texts."""
         link = f"/do/task.retry/{tsk(task)}"

@@ -14,10 +14,12 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from dashboard_kit import HOSTILE, Read, check_harmless, fail, fanned, lease, name_worker, steps_of, stream, tsk
+from dashboard_kit import HOSTILE, Read, check_harmless, fail, fanned, lease, name_worker, steps_of, still, stream, tsk
 from kit.engine import Admin, Engine
 from psycopg.types.json import Jsonb
 
+from services.orchestrator.dashboard.door import Visitor
+from services.orchestrator.dashboard.site import Site
 from services.orchestrator.dashboard.views import PAGES
 from stanchion.authority.error_groups import ErrorCollector
 from stanchion.authority.jobs import Jobs, Wanted
@@ -108,6 +110,23 @@ class TestEveryPage:
     def test_what_it_does_not_know_is_refused(self, web: httpx2.Client, places: dict[str, str], page: Any) -> None:
         """A filter must never be ignored."""
         assert web.get(path_of(page.path, places), params={"nonsense": "1"}).status_code == 422
+
+    def test_what_is_shared_is_about_nobody(
+        self, url: str, running: dict[str, tuple[Any, Site]], engine: Engine, places: dict[str, str], page: Any
+    ) -> None:
+        """One look is painted for all who have the same rights: it names none of them, and holds no token."""
+        if page.personal:
+            return
+        site, path = running[url][1], {name: places[name] for name in re.findall(r"{(\w+)}", page.path)}
+        seen = []
+        for name in ("person:ann-4711", "person:bob-4711"):
+            headers, token = {"cookie": f"c-{name}"}, f"token-{name}"
+            visitor = Visitor(engine.tenant, "dev", name, frozenset(SCOPES), "person", ids.new_id(), token, headers)
+            regions = site.look(page, visitor, path, {}).regions
+            assert not [text for text in regions.values() if name in text or token in text]
+            # but for numbers: durations in sentences and drawings go on between the two
+            seen.append({region: re.sub(r"[\d.]+", "#", still(text)) for region, text in regions.items()})
+        assert seen[0] == seen[1]
 
     def test_what_it_offers_can_be_done(self, web: httpx2.Client, places: dict[str, str], page: Any) -> None:
         """Every button and form names an action that there is, says only what that one asks for, and leads to its page."""

@@ -135,6 +135,16 @@ class TestBounds:
         """The answer says so at once, instead of a stream of troubles."""
         assert web.get(path, headers={"accept": "text/event-stream"}).status_code == status
 
+    def test_to_ask_for_the_head_alone_opens_none(
+        self, web: httpx2.Client, site: Site, task: Answer, eventually: Callable[..., Any]
+    ) -> None:
+        """It would stay open for nobody."""
+        eventually(lambda: site.watches.streams == 0)
+        answer = web.head(f"/tasks/{tsk(task)}", headers={"accept": "text/event-stream"})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/html")
+        assert site.watches.streams == 0
+
     @pytest.mark.parametrize("since", ["x", "x" * 5_000, "<script>", "\u00e4"])
     def test_a_revision_that_nobody_knows(self, web: httpx2.Client, task: Answer, since: str) -> None:
         """In the query or in the header: all regions, and nothing of it comes back."""
