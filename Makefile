@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BROWSER_STAMP := $(VENV)/.browser
 ARGS ?=
 SEED ?=
 TESTS ?=
@@ -18,7 +19,7 @@ export UV_CACHE_DIR := $(CURDIR)/.stanchion/cache/uv
 export PIP_CACHE_DIR := $(CURDIR)/.stanchion/cache/pip
 export UV_LINK_MODE := hardlink
 
-.PHONY: help demo test dev check format test-kafka test-fault bench bench-peers generate verify lock wheel clean
+.PHONY: help demo test dev check format test-kafka test-fault test-browser chromium bench bench-peers generate verify lock wheel clean
 
 help:  ## Show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,6 +58,20 @@ format: $(STAMP)  ## Format the code and fix what lint can fix
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+$(BROWSER_STAMP): requirements-browser.lock $(STAMP)
+	@if $(BIN)/python -m uv --version >/dev/null 2>&1; then \
+	   $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements-browser.lock ; \
+	 else \
+	   $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-browser.lock ; \
+	 fi
+	@touch $@
+
+test-browser: $(BROWSER_STAMP) chromium  ## Hold every page in a real Chromium; pictures go to .stanchion/browser (ARGS="-k tasks")
+	@$(BIN)/python -m pytest $(ARGS) tests/browser
+
+chromium:
+	@bash tests/browser/install-chromium
+
 test-kafka: $(STAMP)  ## Run what touches the broker against Apache Kafka: suites and faults on one node, killed leaders on three
 	@$(BIN)/python -m pytest $(ARGS) --kafka apache $(KAFKA_TESTS)
 	@$(if $(strip $(KAFKA_FAULTS)),$(BIN)/python -m pytest $(ARGS) --kafka apache --subset ci $(KAFKA_FAULTS))
@@ -73,6 +88,7 @@ bench-peers: $(STAMP)  ## Measure beside peers, each in an environment of its ow
 
 lock: $(STAMP)  ## Pin the dependencies anew, for the oldest Python that is promised
 	@$(BIN)/python -m uv pip compile pyproject.toml --group dev --all-extras --generate-hashes --no-header --quiet --python-version 3.11.0 -o requirements.lock
+	@$(BIN)/python -m uv pip compile --group browser -c requirements.lock --generate-hashes --no-header --quiet --python-version 3.11.0 -o requirements-browser.lock
 
 generate: $(STAMP)  ## Write what is generated: schema, reference pages
 	@$(BIN)/python -m stanchion.db.render --write

@@ -34,7 +34,7 @@ hypothesis.settings.load_profile("patient")
 pytest.register_assert_rewrite("kit.stores")
 
 ROOT = Path(__file__).parent
-MARKED_FOLDERS = ("unit", "state", "integration", "fault", "e2e")
+MARKED_FOLDERS = ("unit", "state", "integration", "fault", "e2e", "browser")
 VARIABLES = ("STANCHION_DATABASE_URL", "STANCHION_KAFKA_BOOTSTRAP", "STANCHION_REDIS_URL")
 
 

@@ -18,11 +18,13 @@ from typing import IO, Final
 
 COMPUTE: Final = ("tests/unit", "tests/state", "tests/integration/db", "tests/fault/test_fault_checker.py")
 STACKS: Final = ("tests/e2e", "tests/fault")
+BROWSER: Final = ("tests/browser",)
+"""Needs Chromium, which `make test` must not: `make test-browser` runs it."""
 SERVICES: Final = ("tests/integration/cli", "tests/integration/maintenance")
 LANES: Final = {
     "stacks": [*STACKS, *(f"--ignore={path}" for path in COMPUTE)],
     "services": [*SERVICES],
-    "parts": ["tests", *(f"--ignore={path}" for path in (*STACKS, *SERVICES, *COMPUTE))],
+    "parts": ["tests", *(f"--ignore={path}" for path in (*STACKS, *SERVICES, *COMPUTE, *BROWSER))],
     "compute": [*COMPUTE],
 }
 NICE: Final = {"compute": 5}

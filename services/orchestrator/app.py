@@ -140,4 +140,4 @@ def site_of(settings: OrchestratorSettings) -> Site | None:
     dev = settings.profile == "dev" and is_loopback(settings.http_host)
     open_to = settings.page_tenant if dev else None
     door = Door(Keys(database), People(database), open_to=open_to, cookie=cookie_name(secure=not dev))
-    return Site(Reads(database), door, TaskApi(settings.task_service_url), dev=dev)
+    return Site(Reads(database), door, TaskApi(settings.task_service_url), dev=dev, open_status=settings.status_open)

@@ -27,3 +27,4 @@ class OrchestratorSettings(WebhookSettings):
     page_tenant: str = Field(
         default="dev", min_length=1, max_length=limits.TENANT_CHARACTERS
     )  # dev profile only: whose tasks the pages show without a key
+    status_open: bool = False  # whether /status, the platform's numbers without any name, is shown without signing in

@@ -14,7 +14,7 @@ from stanchion.db.engine import Database
 from stanchion.objects import Stored
 
 from .artifact_flips import refused
-from .queries import rows_of, task_row
+from .queries import SCAN_ROWS, rows_of, task_row
 from .rows import Page, Row, missing
 
 _VERSION, _ARTIFACT = tables.artifact_version.c, tables.artifact.c
@@ -38,6 +38,10 @@ COLUMNS: Final[tuple[ColumnElement[Any], ...]] = (
     _VERSION.pinned_at,
 )
 """What is told of a version; the database shows available ones only."""
+REMOVED: Final = (
+    "version_id", "task_id", "name", "number", "sha256", "size", "media_type", "deleted_at", "deleted_by", "why",
+)  # fmt: skip
+"""What is told of one that was deleted."""
 
 
 class Artifacts:
@@ -60,6 +64,30 @@ class Artifacts:
             rows = rows_of(connection, found.order_by(_VERSION.version_id.desc()).limit(limit + 1))
         more = rows[limit - 1]["version_id"] if len(rows) > limit else None
         return Page(rows[:limit], more)
+
+    def newest(self, tenant_id: UUID, *, name: str | None, limit: int, before: UUID | None = None) -> Page:
+        """Available versions of all tasks, the newest first; a rare name costs more pages, never a full scan."""
+        scan = select(_VERSION.version_id).where(_VERSION.tenant_id == tenant_id)
+        if before is not None:
+            scan = scan.where(_VERSION.version_id < before)
+        scan = scan.order_by(_VERSION.version_id.desc())
+        found = _versions()
+        if name is not None:
+            window = scan.limit(SCAN_ROWS).subquery()
+            found = found.join(window, window.c.version_id == _VERSION.version_id).where(_ARTIFACT.name == name)
+        elif before is not None:
+            found = found.where(_VERSION.version_id < before)
+        with self.database.tenant(tenant_id) as connection:
+            rows = rows_of(connection, found.order_by(_VERSION.version_id.desc()).limit(limit + 1))
+            if len(rows) > limit:
+                return Page(rows[:limit], rows[limit - 1]["version_id"])
+            seen = scan.offset(SCAN_ROWS - 1).limit(1)
+            return Page(rows, connection.execute(seen).scalar() if name is not None else None)
+
+    def removed(self, tenant_id: UUID, version_id: UUID) -> Row | None:
+        """What is left of a version that was deleted: no content, but what it was, and at whose wish it went."""
+        rows = self.database.read("SELECT * FROM stanchion.removed_version(%s, %s)", (tenant_id, version_id))
+        return dict(zip(REMOVED, rows[0], strict=True)) if rows else None
 
     def get(self, tenant_id: UUID, version_id: UUID) -> Row:
         """One available version, and the versions that were made from it; raises NotFound."""

@@ -14,21 +14,24 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 
-from stanchion.contracts import limits
+from stanchion.contracts import ids, limits
 from stanchion.db import tables
 from stanchion.db.engine import Database
 from stanchion.errors import Unprocessable
 
-from .queries import rows_of
+from .queries import SCAN_ROWS, rows_of
 from .rows import Row
 
 PAGE: Final = 1_000
+OUT_OF_ORDER: Final = timedelta(hours=1)
+"""Entries are numbered when they are written, and have the time of their transaction: none is older by more than that."""
+COLUMNS: Final = ("audit_id", "lane", "at", "actor", "action", "target", "detail", "hash")
 LANES: Final = 1 + limits.SUBMISSION_LANES
 
 _AUDIT = tables.audit.c
@@ -42,6 +45,7 @@ _TEXT = func.stanchion.audit_text(
     _AUDIT.target,
     _AUDIT.detail,
 ).label("text")
+_PLACE = re.compile(r"([0-9])/([0-9]{1,15})/([0-9]{0,19})/([0-9a-f:,]*)")
 _HEAD = re.compile(r"([0-8]):([0-9]{1,19}):([0-9a-f]{64})")
 
 Heads = Mapping[int, tuple[int, bytes]]
@@ -56,6 +60,14 @@ class AuditFilter:
     action: str | None = None
     target: str | None = None
     after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Some entries, and the one behind which the next ones are; a page may be short and yet not the last."""
+
+    items: list[Row]
+    next: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,28 +104,36 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def page(self, tenant_id: UUID, wanted: AuditFilter, *, limit: int, before: int | None = None) -> list[Row]:
-        """Entries, the newest first."""
-        return self._page(tenant_id, wanted, limit, *([] if before is None else [_AUDIT.audit_id < before]))
-
-    def _page(self, tenant_id: UUID, wanted: AuditFilter, limit: int, *more: Any) -> list[Row]:
-        columns = ("audit_id", "lane", "at", "actor", "action", "target", "detail", "hash")
-        found = select(*(_AUDIT[name] for name in columns)).where(_AUDIT.tenant_id == tenant_id, *more)
-        for column, value in (
-            (_AUDIT.actor, wanted.actor),
-            (_AUDIT.action, wanted.action),
-            (_AUDIT.target, wanted.target),
-        ):
-            if value is not None:
-                found = found.where(column == value)
-        if wanted.after is not None:
-            found = found.where(_AUDIT.at >= wanted.after)
+    def page(self, tenant_id: UUID, wanted: AuditFilter, *, limit: int, before: int | None = None) -> Entries:
+        """Entries, the newest first. What is done to one target has an index; a rare actor or action costs more pages,
+        never a full scan: `next` may stand behind a page that is not full."""
+        scan = self._scan(tenant_id, wanted)
+        if before is not None:
+            scan = scan.where(_AUDIT.audit_id < before)
+        window = scan.limit(SCAN_ROWS).subquery()
+        found = _fitting(select(window), window.c, wanted)
         with self.database.tenant(tenant_id) as connection:
-            return rows_of(connection, found.order_by(_AUDIT.audit_id.desc()).limit(limit))
+            rows = rows_of(connection, found.order_by(window.c.audit_id.desc()).limit(limit + 1))
+            if len(rows) > limit:
+                return Entries(rows[:limit], rows[limit - 1]["audit_id"])
+            place = scan.with_only_columns(_AUDIT.audit_id, _AUDIT.at).offset(SCAN_ROWS - 1).limit(1)
+            last = connection.execute(place).one_or_none()
+        if last is None or (wanted.after is not None and last.at < wanted.after - OUT_OF_ORDER):
+            return Entries(rows, None)
+        return Entries(rows, last.audit_id)
 
     def acts(self, tenant_id: UUID, wanted: AuditFilter, *, limit: int) -> list[Row]:
         """What people and keys did, without submissions, which stand in lanes of their own; the newest first."""
-        return self._page(tenant_id, wanted, limit, _AUDIT.lane == 0)
+        found = _fitting(self._scan(tenant_id, wanted).where(_AUDIT.lane == 0), _AUDIT, wanted)
+        with self.database.tenant(tenant_id) as connection:
+            return rows_of(connection, found.limit(limit))
+
+    def _scan(self, tenant_id: UUID, wanted: AuditFilter) -> Select[Any]:
+        """What is done to one target, or all, the newest first."""
+        scan = select(*(_AUDIT[name] for name in COLUMNS)).where(_AUDIT.tenant_id == tenant_id)
+        if wanted.target is not None:
+            scan = scan.where(_AUDIT.target == wanted.target)
+        return scan.order_by(_AUDIT.audit_id.desc())
 
     def go_on(self, tenant_id: UUID, walk: Walk, anchor: Heads, *, most: int = 50 * PAGE) -> Walk:
         """Check about `most` entries more, or all that are left."""
@@ -138,6 +158,16 @@ class Audit:
             found = found.where(_AUDIT.audit_id > walk.heads[walk.lane][0])
         with self.database.tenant(tenant_id) as connection:
             return rows_of(connection, found.order_by(_AUDIT.audit_id).limit(PAGE))
+
+
+def _fitting(found: Select[Any], columns: Any, wanted: AuditFilter) -> Select[Any]:
+    if wanted.actor is not None:
+        found = found.where(columns.actor == wanted.actor)
+    if wanted.action is not None:
+        found = found.where(columns.action == wanted.action)
+    if wanted.after is not None:
+        found = found.where(columns.at >= wanted.after)
+    return found
 
 
 def _first_fault(rows: list[Row], walk: Walk, anchor: Heads) -> Fault | None:
@@ -173,6 +203,34 @@ def _cut(walk: Walk, anchor: Heads) -> Fault | None:
     if at_anchor is None or (head is not None and head[0] >= at_anchor[0]):
         return None
     return Fault(at_anchor[0], "the anchor's entry is not there: the end was cut off")
+
+
+def kept_as(target: str) -> str:
+    """A target as the log has it: ids stand there without their prefix."""
+    prefix = target.partition("_")[0].lower()
+    if prefix in ids.PREFIXES:
+        try:
+            return str(ids.parse(target, prefix))
+        except Unprocessable:
+            pass  # a name that begins like an id
+    return target
+
+
+def place_text(walk: Walk) -> str:
+    """How far a walk has come, as a text that `place_of` reads."""
+    fault = walk.fault.entry if walk.fault else ""
+    return f"{walk.lane}/{walk.checked}/{fault}/{heads_text(walk.heads)}"
+
+
+def place_of(text: str | None, where: str) -> Walk:
+    """The walk that goes on from a place; None: from the beginning. Raises Unprocessable E-DATA-11."""
+    if text is None:
+        return Walk()
+    place = _PLACE.fullmatch(text)
+    if place is None or int(place[1]) >= LANES:
+        raise Unprocessable("E-DATA-11", "this is no cursor", where=where, fix="send `next` as it came")
+    faults = [Fault(int(place[3]), "an earlier part of this walk found it")] if place[3] else []
+    return Walk(int(place[1]), heads_of(place[4], where), int(place[2]), faults)
 
 
 def heads_text(heads: Heads) -> str:

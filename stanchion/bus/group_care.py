@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from stanchion.bus.admin import with_admin
 from stanchion.bus.library import MemberState, OffsetAndMetadata
-from stanchion.runtime.clock import Deadline, monotonic
+from stanchion.runtime.clock import Deadline, monotonic, pause
 from stanchion.runtime.kafka_settings import KafkaSettings
 from stanchion.runtime.logging import get_logger
 
@@ -35,6 +35,7 @@ SESSIONS_TO_REST: Final = 5  # a group that has not come to rest for so many ses
 LEAVE_SECONDS: Final = 0.5
 QUIET_SECONDS: Final = 3.0  # after so long without a record, and as often, positions are held against the ends
 _STEP_MS: Final = 100
+_BETWEEN_SECONDS: Final = 0.3
 
 log = get_logger()
 
@@ -112,16 +113,27 @@ def _is_beyond(consumer: Any, partition: Any) -> bool:
 
 def repair(settings: KafkaSettings, group: str, *, timeout: float = 2.0) -> None:
     """Delete a stuck group and give it its offsets back; its members join again by themselves. Raises Unavailable when
-    the broker has not done it within `timeout` seconds."""
-    offsets: dict[Any, Any] = {}
+    the broker has not done it within `timeout` seconds.
+
+    A member that joins between the two makes the broker refuse the offsets, and one that repairs too can see the group
+    between them: so what is refused is done again, and offsets are never given back lower than they were seen. Such a
+    member reads from the beginning until then, which its handlers stand: what was done once is known.
+    """
+    offsets: dict[Any, int] = {}
 
     def work(admin: Any) -> None:
-        kept = admin.list_group_offsets(group).get(group, {})
-        # Written afresh: the broker does not keep the metadata of an offset, and can't read a missing one.
-        offsets.update({place: OffsetAndMetadata(found.offset) for place, found in kept.items()})
+        for _ in range(2):
+            for place, found in admin.list_group_offsets(group).get(group, {}).items():
+                offsets[place] = max(found.offset, offsets.get(place, 0))
+            if offsets:
+                break
+            pause(_BETWEEN_SECONDS)  # another member may be giving them back
         admin.delete_groups([group])
-        if offsets:
-            admin.alter_group_offsets(group, offsets)
+        # Written afresh: the broker does not keep the metadata of an offset, and can't read a missing one.
+        given = {place: OffsetAndMetadata(offset) for place, offset in offsets.items()}
+        for error in set(admin.alter_group_offsets(group, given).values()) if given else ():
+            if error.errno:
+                raise error
 
     with_admin(settings, work, timeout=timeout)
     log.warning("bus.group_repaired", group=group)

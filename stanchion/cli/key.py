@@ -18,6 +18,7 @@ from stanchion.cli.printer import Column, Printer, field, say
 from stanchion.cli.session import Session
 from stanchion.cli.spans import Span
 from stanchion.contracts import ids
+from stanchion.contracts.envelope import parse_time
 from stanchion.errors import Unprocessable
 
 
@@ -43,6 +44,7 @@ from stanchion.errors import Unprocessable
     metavar="DAYS",
     help="Ends after so many days, or 12h, 90d.",
 )
+@click.option("--expires-at", metavar="TIME", help="Ends at this time, like 2027-06-30T00:00:00Z.")
 @click.option("--signing", is_flag=True, help="A key that signs Kafka commands; its private half never leaves here.")
 @click.option("--database", metavar="URL", help="Make it in the database: the first key of an installation.")
 @click.option("--tenant", metavar="NAME", help="With --database: whose key; made when there is none of this name.")
@@ -53,6 +55,7 @@ def create(
     scopes: tuple[str, ...],
     role: str | None,
     expires_in: float | None,
+    expires_at: str | None,
     signing: bool,
     database: str | None,
     tenant: str | None,
@@ -60,9 +63,9 @@ def create(
     """Make a key and print its secret, which nobody can see again."""
     if (database is None) != (tenant is None):
         raise Unprocessable(USAGE, "--database and --tenant belong together")
-    expires = None if expires_in is None else datetime.now(UTC) + timedelta(seconds=expires_in)
+    expires = _ends(expires_in, expires_at)
     if signing:
-        if role or database or expires_in:
+        if role or database or expires:
             raise Unprocessable(USAGE, "--signing goes with --scope alone")
         _create_signing(Api(session), name, scopes)
         return
@@ -100,6 +103,14 @@ def revoke(session: Session, key: str, consent: Consent) -> None:
     if consent.obtain(session, f"revoke {key}", 1, where=api.connections.api_url):
         answer = api.client.act(f"/v1/keys/{key_id}/revoke", {}, repeatable=True)
         Printer(session).document(answer, f"{key_id} is revoked", ident="key_id")
+
+
+def _ends(seconds: float | None, time: str | None) -> datetime | None:
+    if time is not None:
+        if seconds is not None:
+            raise Unprocessable(USAGE, "--expires-days and --expires-at say the same", fix="leave one of them out")
+        return parse_time(time, "--expires-at")
+    return None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
 
 
 def _create_signing(api: Api, name: str, scopes: tuple[str, ...]) -> None:

@@ -7,67 +7,25 @@ that do the same.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from . import ids, limits
+from .action_forms import (
+    BARRIER,
+    GIVEN_REASON,
+    POSITIONAL,
+    PROOF,
+    REASON,
+    Action,
+    Field,
+)
+from .actions_access import ACCESS
 
-BARRIER: Final = "bar"
-
-POSITIONAL: Final = "{}"
-"""As the flag of a field: its value stands in the command itself."""
-
-Kind = Literal["text", "long", "number", "json", "choice", "yes", "hidden"]
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """Something that is asked before an action: `name` in the request's body, `flag` on the command line."""
-
-    name: str
-    label: str
-    kind: Kind = "text"
-    required: bool = False
-    flag: str = ""
-    hint: str = ""
-    choices: tuple[str, ...] = ()
-    most: int = limits.REASON_CHARACTERS
-
-    @property
-    def option(self) -> str:
-        """How it is called on the command line."""
-        return self.flag or f"--{self.name.replace('_', '-')}"
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """One thing to do. `{id}` in path and command is the public id (or the name) of its target.
-
-    A field that stands in braces in the command is said there, and not behind an option.
-    """
-
-    name: str
-    title: str
-    effect: str
-    right: str
-    path: str
-    command: str
-    target: str = ""
-    method: str = "POST"
-    fields: tuple[Field, ...] = ()
-    id_field: str = ""
-    """The field of the body that holds the target's id, where the path does not."""
-    lands: str = ""
-    """Where the page of what it made is, with fields of the answer; else one goes back to where one was."""
-    final: bool = False
-    """It can't be taken back: the page asks once more."""
-
-
-REASON: Final = Field("reason", "Reason", "long", hint="It stands in the history and in the audit log.")
-GIVEN_REASON: Final = Field("reason", "Reason", "long", True, hint="It stands in the history and in the audit log.")
-PROOF: Final = Field("proof", "Proof", "text", True, hint="An id or a text of the outside system that shows it.")
+__all__ = ("ACTIONS", "BARRIER", "POSITIONAL", "Action", "Field", "Way", "act", "command_of", "words_of")
 
 SHOWN: Final = Field("payload_hash", "Hash of what is shown", "hidden", flag="--hash")
 """Which payload a decision is about: the API refuses one about anything else (E-APR-04)."""
@@ -365,16 +323,7 @@ _ALL: Final = (
         ids.VIEW,
         method="DELETE",
     ),
-    Action(
-        "key.revoke",
-        "Revoke",
-        "The key opens nothing any more, within seconds in every process.",
-        "keys.manage",
-        "/v1/keys/{id}/revoke",
-        "stanchion key revoke {id}",
-        ids.KEY,
-        final=True,
-    ),
+    *ACCESS,
     Action(
         "artifact.pin",
         "Pin",
@@ -401,6 +350,7 @@ _ALL: Final = (
         "/v1/artifacts/{id}/verify",
         "stanchion artifact verify {id}",
         ids.ARTIFACT,
+        tells=True,
     ),
     Action(
         "artifact.delete",
@@ -452,9 +402,20 @@ def command_of(action: Action, target: str, given: Mapping[str, Any]) -> str:
             continue
         if one.kind == "yes":
             parts += [one.option] if value else []
+        elif one.kind == "list":
+            parts += [part for word in words_of(value) or [""] * one.required for part in (one.option, _word(word))]
         elif one.required or value not in (None, ""):
             parts += [one.option, _word(value)]
     return " ".join(parts)
+
+
+def words_of(value: Any) -> list[str]:
+    """The words of a list, which comes as one text or as several."""
+    return (
+        re.split(r"[\s,]+", value.strip(" ,\t\r\n"))
+        if isinstance(value, str) and value.strip(" ,\t\r\n")
+        else list(value or ())
+    )
 
 
 def _word(value: Any) -> str:

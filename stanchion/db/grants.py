@@ -126,6 +126,7 @@ FUNCTION_GRANTS: dict[str, tuple[str, ...]] = {
     "flip_upload": (TASK_SERVICE,),
     "pin_artifact": (TASK_SERVICE,),
     "delete_artifact": (TASK_SERVICE,),
+    "removed_version": (DASHBOARD,),
     # the loops that keep runs moving
     "work_waiting": (ORCHESTRATOR,),
     "due_expansions": (ORCHESTRATOR,),

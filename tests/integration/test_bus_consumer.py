@@ -331,7 +331,7 @@ class TestFragileGroups:
         assert current.stop(15)
 
     def test_a_group_that_is_stuck_all_the_same_is_repaired(self, broker: Server) -> None:
-        """It keeps its offsets, so nothing is read again."""
+        """It keeps its offsets; a member that joins between its deletion and their return reads again, at most once."""
         config = settings(broker.url)
         careless = replace(config, fragile_groups=False)
         topic = topic_of(config).name
@@ -349,8 +349,8 @@ class TestFragileGroups:
         with reading(config, "g", topic) as later:
             repair(config, "g", timeout=30.0)  # a consumer that meets a slower broker tries again
             eventually(lambda: len(later.consumer.assigned() | stuck.assigned()) == 4)
-            assert sum(committed_offsets(config, "g").values()) == 50
-            assert later.records == []
+            eventually(lambda: sum(committed_offsets(config, "g").values()) == 50)
+            assert len(set(later.values())) == len(later.values())
         assert stuck.stop(15)
         producer.stop()
 

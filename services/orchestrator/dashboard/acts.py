@@ -14,12 +14,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from stanchion.authority.keyring import check_own_site
-from stanchion.authority.keys import ROLES
 from stanchion.contracts import limits, payload
-from stanchion.contracts.actions import ACTIONS, Action, Field, command_of
+from stanchion.contracts.actions import ACTIONS, Action, Field, command_of, words_of
 from stanchion.errors import NotFound, StanchionError, TooLarge, Unauthenticated, Unprocessable
 
-from .door import Visitor
+from .door import Visitor, roles_with
 from .own_paths import own_path
 from .painting import Painter
 from .reads import Reads
@@ -99,6 +98,8 @@ class Acts:
             # as it stands now: what refused it may have happened since
             asking = self._asking(request, visitor, form)
             return self._shown(asking, visitor, around, own_path(form.get("return_to") or asking.target.path), error)
+        if asking.action.shows or asking.action.tells:
+            return self._answered(asking, made, around)
         after = (
             _landing(asking.action, made)
             or AFTER.get(asking.action.name)
@@ -126,19 +127,28 @@ class Acts:
         return_to: str,
         error: StanchionError | None = None,
     ) -> Response:
-        allowed = visitor.may(asking.action.right)
-        roles = [role for role, rights in ROLES.items() if asking.action.right in rights]
+        allowed = not asking.action.right or visitor.may(asking.action.right)
         text = self.painter.plain(
             "act.html",
             asking=asking,
             error=error,
             allowed=allowed,
-            roles=roles,
+            roles=roles_with(asking.action.right),
             return_to=return_to,
             sign_in=f"/sign-in?{query_text(return_to=around['here'])}",
             **around,
         )
         return HTMLResponse(text, error.status if error else 200)
+
+    def _answered(self, asking: Asking, made: Any, around: Mapping[str, Any]) -> Response:
+        """The answer itself, maybe with what nobody can see again: that stands here, and in no address or cookie."""
+        document = made if isinstance(made, dict) else {}
+        facts = {name: value for name, value in document.items() if name != asking.action.shows and value is not None}
+        secret = document.get(asking.action.shows, "")
+        text = self.painter.plain(
+            "answered.html", asking=asking, facts=facts, secret=secret, url=self.api.url or "", **around
+        )
+        return HTMLResponse(text)
 
 
 def _landing(action: Action, made: Any) -> str:
@@ -161,6 +171,8 @@ def body_of(action: Action, form: Form) -> dict[str, Any]:
 def _value(field: Field, text: str) -> Any:
     if field.kind == "yes":
         return bool(text) or None
+    if field.kind == "list" and text:
+        return words_of(text)
     if not text:
         if field.required:
             raise Unprocessable("E-DATA-15", f"{field.label} is missing", where=field.name)

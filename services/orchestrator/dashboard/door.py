@@ -10,11 +10,15 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from stanchion.authority.keyring import KeyRing
-from stanchion.authority.keys import SCOPES, Keys, Principal
+from stanchion.authority.keys import ROLES, SCOPES, Keys, Principal
 from stanchion.authority.people import People, csrf_token_of
 from stanchion.errors import NotAllowed, NotFound, Unauthenticated
 
-READING = frozenset(scope for scope in SCOPES if scope.endswith(".read")) | {"keys.manage", "people.manage"}
+READING = frozenset(scope for scope in SCOPES if scope.endswith(".read")) | {
+    "keys.manage",
+    "people.manage",
+    "webhook.manage",
+}
 """What somebody at this machine may see without signing in: everything of the tenant, and nothing may be changed."""
 
 
@@ -52,9 +56,14 @@ class Visitor:
             raise NotAllowed(
                 "E-AUTH-03",
                 f"{self.name} lacks the right {right}",
-                why=f"{right} allows to {SCOPES[right]}",
+                why=f"{right} allows to {SCOPES[right]}; the roles {', '.join(roles_with(right))} have it",
                 fix="ask an admin: stanchion person role",
             )
+
+
+def roles_with(right: str) -> list[str]:
+    """The roles that have a right."""
+    return [role for role, rights in ROLES.items() if right in rights]
 
 
 class Door:

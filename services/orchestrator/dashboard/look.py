@@ -55,6 +55,9 @@ SHAPES: Final[dict[str, str]] = {
     "draining": "retrying",
     "silent": "unknown",
     "gone": "dead",
+    # records
+    "disabled": "cancelled",
+    "sent": "succeeded",
     # barriers
     "released": "succeeded",
     # attempts
@@ -154,6 +157,14 @@ def error_text(error: Any) -> str:
 def number(value: int | None) -> str:
     """A whole number with its thousands apart."""
     return "" if value is None else f"{value:,}"
+
+
+def about(value: int) -> str:
+    """A number where there is little room, cut and never rounded up: what is not all must not look like all."""
+    for unit, many in (("M", 1_000_000), ("k", 1_000)):
+        if value >= max(many, 10_000):
+            return f"{value * 10 // many / 10:g}{unit}"
+    return f"{value:,}"
 
 
 def size(count: int | None) -> str:

@@ -50,7 +50,7 @@ SECTIONS: Final = (
     Section("workers", "Workers", "/workers", "w", right="worker.read"),
     Section("pipeline", "Outbox & lag", "/pipeline", "l", right="worker.read"),
     Section("dead", "Dead letters", "/dead-letters", "d", "dead"),
-    Section("audit", "Audit", "/audit", "u", right="audit.read"),
+    Section("records", "Records", "/artifacts", "r"),
 )
 
 

@@ -25,22 +25,24 @@ from stanchion.errors import InvariantViolated, NotFound, StanchionError, Unauth
 from stanchion.runtime.http import Check, Closing, health_routes
 from stanchion.runtime.logging import get_logger
 
+from . import status
 from .acts import Acts, Form
 from .door import Door, Visitor
+from .files import Files
 from .live import Squeezed, Watches, hashed
+from .own_paths import own_path
 from .painting import Painter
 from .reads import Reads
 from .remembered import Shared
 from .shell import DONE_COOKIE, Shell
 from .sign_in import SignIn
+from .status import Status
 from .task_api import TaskApi
-from .view import Asked, Looked, Page, query_text
-from .views import PAGES, records
+from .view import Asked, Elsewhere, Looked, Page, query_text
+from .views import PAGES
 
 HERE: Final = Path(__file__).parent
 TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-FIND: Final = "/find"
-"""Where an id leads to its page at once."""
 EVENT_STREAM: Final = "text/event-stream"
 HEADERS: Final = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
@@ -68,7 +70,7 @@ class Site:
 
     name = "dashboard"
 
-    def __init__(self, reads: Reads, door: Door, api: TaskApi, *, dev: bool) -> None:
+    def __init__(self, reads: Reads, door: Door, api: TaskApi, *, dev: bool, open_status: bool = False) -> None:
         self.reads = reads
         self.door = door
         self.api = api
@@ -79,6 +81,8 @@ class Site:
         self.watches = Watches(reads.pulse)
         self.sign_in = SignIn(api, self.painter, door, dev=dev)
         self.acts = Acts(reads, api, self.painter)
+        self.status = Status(reads, self.painter, door, is_open=open_status)
+        self.files = Files(reads, api)
         self._looks: Shared[Looked] = Shared()
         self._reading, self._acting = CapacityLimiter(READING), CapacityLimiter(ACTING)
 
@@ -103,6 +107,9 @@ class Site:
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}", self._open(self.named)),
             Route("/do/{action}/{target:path}", self._guarded(self._asked)),
+            Route("/artifacts/{version_id}/content", self._guarded(self.files.content, self._acting)),
+            Route("/artifacts/{version_id}/image", self._guarded(self.files.image, self._acting)),
+            Route("/audit/export", self._guarded(self.files.audit)),
             Route("/do/{action}/{target:path}", self._form(self._done), methods=["POST"]),
             Route("/sign-in", self._open(self.sign_in.page, self._acting)),
             Route("/sign-in", self._form(self.sign_in.enter), methods=["POST"]),
@@ -111,6 +118,7 @@ class Site:
             Route("/v1/session/oidc", self._open(self.sign_in.forward, self._acting)),
             Route("/v1/session/oidc/callback", self._open(self.sign_in.forward, self._acting)),
             Route("/look", self._open(self.sign_in.look)),
+            Route(status.PATH, self._open(self.status.answer)),
             Route("/static/{name}", self.asset),
         ]
 
@@ -118,7 +126,7 @@ class Site:
 
     def look(self, page: Page, visitor: Visitor, path: Mapping[str, str], query: Mapping[str, str]) -> Looked:
         """A view as it is now, painted."""
-        shown = page.view(Asked(visitor, self.reads, path, query))
+        shown = page.view(Asked(visitor, self.reads, path, query, self.api))
         shown.context |= {"tenant_id": visitor.tenant_id, "whole": visitor.sees_payloads, "visitor": visitor}
         regions = {name: self.painter.region(shown, name) for name in shown.regions}
         regions |= shown.raw
@@ -134,8 +142,6 @@ class Site:
 
     def _page(self, page: Page, request: Request, visitor: Visitor) -> Response:
         path, query = self._question(page, request, visitor)
-        if (place := records.place_of(query.get("q", ""))) and page.path == FIND:
-            return RedirectResponse(place, 303)
         key = page.shared_as(visitor, path, query)
         looked = self._looks.get(key, lambda: self.look(page, visitor, path, query))
         answer = _squeezed(request, self.painter.page(looked, self.shell.around(request, visitor)))
@@ -205,13 +211,17 @@ class Site:
 
     # -- errors --
 
-    def _guarded(self, answer: Callable[[Request, Visitor], Response]) -> Endpoint:
-        return self._open(lambda request: answer(request, self.door.visitor(request)))
+    def _guarded(
+        self, answer: Callable[[Request, Visitor], Response], hands: CapacityLimiter | None = None
+    ) -> Endpoint:
+        return self._open(lambda request: answer(request, self.door.visitor(request)), hands)
 
     def _open(self, answer: Answer, hands: CapacityLimiter | None = None) -> Endpoint:
         def safely(request: Request) -> Response:
             try:
                 return _guarded_by_headers(answer(request))
+            except Elsewhere as other:
+                return RedirectResponse(own_path(other.path), 303, headers=HEADERS)
             except StanchionError as error:
                 return self._error(request, error)
             except Exception:

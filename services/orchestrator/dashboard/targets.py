@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import select
 
 from stanchion.authority.queries import rows_of
-from stanchion.authority.rows import missing
+from stanchion.authority.rows import Row, missing
 from stanchion.contracts import ids
 from stanchion.contracts.actions import BARRIER, Action
 from stanchion.contracts.filters import needed
@@ -32,8 +32,20 @@ PLACES: Final = {
     ids.ARTIFACT: "/artifacts/",
     ids.WORKER: "/workers/",
     ids.DEAD_LETTER: "/dead-letters/",
+    ids.JOB: "/jobs/",
+    ids.ERROR: "/errors/",
 }
 """Where the page of a thing is, by the prefix of its id."""
+LISTS: Final = {
+    ids.KEY: "/keys",
+    ids.PERSON: "/people",
+    ids.SESSION: "/sessions",
+    ids.WEBHOOK: "/webhooks",
+    ids.DELIVERY: "/webhooks",
+}
+"""Where the list is that has a thing without a page of its own."""
+_OF_NAMES: Final = {"key": "/keys", "person": "/people", "team": "/people", "webhook": "/webhooks"}
+"""The same for actions whose target has a name, or is not there yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +68,14 @@ def target_of(reads: Reads, visitor: Visitor, action: Action, text: str, given: 
     if action.id_field == "filter":
         return _filtered(reads, visitor, text)
     if not action.target:
-        return Target(text, text)
+        return Target(text, text, path=_OF_NAMES.get(action.name.partition(".")[0], "/"))
     value = ids.parse(text, action.target)
     public = ids.public(action.target, value)
     if action.target == ids.APPROVAL:
         return _approval(reads, visitor, value, public, action, given)
     look = _LOOKS.get(action.target)
     if look is None:
-        return Target(public, public, path=PLACES.get(action.target, "/"))
+        return Target(public, public, path=PLACES.get(action.target) or LISTS.get(action.target, "/"))
     return look(reads, visitor, value, public)
 
 
@@ -137,7 +149,47 @@ def _letter(reads: Reads, visitor: Visitor, letter_id: UUID, public: str) -> Tar
     return Target(public, letter.topic, letter.code, PLACES[ids.DEAD_LETTER] + public)
 
 
+def _artifact(reads: Reads, visitor: Visitor, version_id: UUID, public: str) -> Target:
+    row = reads.artifacts.find(visitor.tenant_id, version_id)
+    facts: tuple[tuple[str, str], ...] = (("size", f"{row['size']:,} bytes"), ("SHA-256", bytes(row["sha256"]).hex()))
+    facts += (("pinned", "yes, until it is let go"),) if row["pinned_at"] else ()
+    return Target(public, f"{row['name']} v{row['number']}", "", PLACES[ids.ARTIFACT] + public, facts)
+
+
+def _key(reads: Reads, visitor: Visitor, key_id: UUID, public: str) -> Target:
+    visitor.require("keys.manage")
+    row = _at(reads.keys.page(visitor.tenant_id, limit=1, before=_behind(key_id)), "key_id", key_id, "key")
+    state = "revoked" if row["revoked_at"] else "active"
+    return Target(public, row["name"], state, "/keys", (("rights", ", ".join(row["scopes"])),))
+
+
+def _webhook(reads: Reads, visitor: Visitor, webhook_id: UUID, public: str) -> Target:
+    visitor.require("webhook.manage")
+    rows = reads.webhooks.page(visitor.tenant_id, limit=1, before=_behind(webhook_id))
+    row = _at(rows, "webhook_id", webhook_id, "webhook")
+    facts = (
+        ("events", ", ".join(row["events"])),
+        ("waiting", f"{row['waiting']:,}"),
+        ("given up", f"{row['failed']:,}"),
+    )
+    return Target(public, row["url"], row["state"], "/webhooks", facts)
+
+
+def _behind(value: UUID) -> UUID:
+    """The place in a list, newest first, behind which the first one is this."""
+    return UUID(int=min(value.int + 1, 2**128 - 1))
+
+
+def _at(rows: list[Row], name: str, value: UUID, kind: str) -> Row:
+    if not rows or rows[0][name] != value:
+        raise missing(kind)
+    return rows[0]
+
+
 _LOOKS: Final = {
+    ids.ARTIFACT: _artifact,
+    ids.KEY: _key,
+    ids.WEBHOOK: _webhook,
     ids.TASK: _task,
     ids.OPERATION: _operation,
     BARRIER: _barrier,

@@ -13,6 +13,7 @@ from stanchion.errors import Unprocessable
 
 from .door import Visitor
 from .reads import Reads
+from .task_api import TaskApi
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Asked:
     reads: Reads
     path: Mapping[str, str]
     query: Mapping[str, str]
+    api: TaskApi
+    """Where content is read, in the visitor's name: the database has none."""
 
     def id(self, name: str, prefix: str) -> UUID:
         """An id of the path; raises NotFound or Unprocessable for what is none."""
@@ -86,10 +89,20 @@ class Shown:
     run_id: UUID | None = None
     every: float = 2.0
     ended: bool = False
+    still: bool = False
+    """It is not of the kind that changes while somebody looks at it: with `ended`, no stream, and nothing has ended."""
     raw: dict[str, str] = field(default_factory=dict)
     """What a script of the page draws, in pieces that change each by itself; it stands in the stream beside the regions."""
     said: str = ""
     """One sentence on how it stands, for those who don't see the page."""
+
+
+class Elsewhere(Exception):  # noqa: N818 - no error: the way to another page
+    """What a view raises where another page has the answer; `path` is one of this site."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
 
 
 View = Callable[[Asked], Shown]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from stanchion.authority.audit import LANES, AuditFilter, Fault, Walk, heads_of, heads_text
+from stanchion.authority.audit import AuditFilter, heads_of, heads_text, kept_as, place_of, place_text
 from stanchion.authority.rows import Row
 from stanchion.contracts import limits
 from stanchion.contracts.envelope import parse_time
@@ -21,7 +21,6 @@ from ..views_people import AuditEntry, AuditWalk
 
 router = APIRouter(route_class=StrictRoute, tags=["audit"])
 
-_PLACE = re.compile(r"([0-9])/([0-9]{1,15})/([0-9]{0,19})/([0-9a-f:,]*)")
 _ENTRY = re.compile(r"[0-9]{1,19}")
 Heads = Annotated[str | None, Query(max_length=1_000, description="`heads` of an earlier walk: finds an end cut off")]
 
@@ -33,23 +32,24 @@ def list_audit(
     caller: Caller,
     actor: Annotated[str | None, Query(description="key:NAME, person:NAME, ...")] = None,
     action: Annotated[str | None, Query(description="task.submit, key.create, ...")] = None,
-    target: Annotated[str | None, Query()] = None,
+    target: Annotated[str | None, Query(description="an id as it is shown, or a name")] = None,
     after: Annotated[str | None, Query(max_length=64, description="RFC 3339")] = None,
     limit: Limit = limits.PAGE_ROWS,
     cursor: Cursor = None,
 ) -> Row:
     """The entries of the tenant's audit log, the newest first."""
+    named = plain(target, "target")
     wanted = AuditFilter(
         actor=plain(actor, "actor"),
         action=plain(action, "action"),
-        target=plain(target, "target"),
+        target=None if named is None else kept_as(named),
         after=None if after is None else parse_time(after, "query.after"),
     )
     if cursor is not None and not _ENTRY.fullmatch(cursor):
         raise Unprocessable("E-DATA-11", "this is no cursor", where="query.cursor", fix="send `next` as it came")
-    rows = deps.audit.page(caller.tenant_id, wanted, limit=limit + 1, before=int(cursor) if cursor else None)
-    items = [row | {"entry": row["audit_id"], "hash": bytes(row["hash"]).hex()} for row in rows[:limit]]
-    return {"items": items, "next": str(rows[limit - 1]["audit_id"]) if len(rows) > limit else None}
+    page = deps.audit.page(caller.tenant_id, wanted, limit=limit, before=int(cursor) if cursor else None)
+    items = [row | {"entry": row["audit_id"], "hash": bytes(row["hash"]).hex()} for row in page.items]
+    return {"items": items, "next": str(page.next) if page.next is not None else None}
 
 
 @router.get("/v1/audit/verify", response_model=AuditWalk, **needs("audit.read"))
@@ -60,27 +60,12 @@ def verify_audit(
     cursor: Annotated[str | None, Query(max_length=1_000, description="`next` of the part before")] = None,
 ) -> Row:
     """Walk the chains of the tenant's audit log, a part at a time, and name the first entry that does not fit."""
-    walk = deps.audit.go_on(caller.tenant_id, _place(cursor), heads_of(anchor, "query.anchor"))
+    walk = deps.audit.go_on(caller.tenant_id, place_of(cursor, "query.cursor"), heads_of(anchor, "query.anchor"))
     fault = walk.fault
     return {
         "checked": walk.checked,
         "intact": fault is None,
         "fault": fault and {"entry": fault.entry, "why": fault.why},
         "heads": heads_text(walk.heads),
-        "next": None if walk.done else _text(walk),
+        "next": None if walk.done else place_text(walk),
     }
-
-
-def _text(walk: Walk) -> str:
-    fault = walk.fault.entry if walk.fault else ""
-    return f"{walk.lane}/{walk.checked}/{fault}/{heads_text(walk.heads)}"
-
-
-def _place(cursor: str | None) -> Walk:
-    if cursor is None:
-        return Walk()
-    place: Any = _PLACE.fullmatch(cursor)
-    if place is None or int(place[1]) >= LANES:
-        raise Unprocessable("E-DATA-11", "this is no cursor", where="query.cursor", fix="send `next` as it came")
-    faults = [Fault(int(place[3]), "an earlier part of this walk found it")] if place[3] else []
-    return Walk(int(place[1]), heads_of(place[4], "query.cursor"), int(place[2]), faults)

@@ -78,5 +78,6 @@ audit = Table(
     PrimaryKeyConstraint("audit_id", "tenant_id"),
     Index("audit_of_tenant", "tenant_id", "audit_id"),
     Index("audit_lanes", "tenant_id", "lane", "audit_id"),
+    Index("audit_of_target", "tenant_id", "target", "audit_id"),
     CheckConstraint(f"lane BETWEEN 0 AND {limits.SUBMISSION_LANES}", name="lanes_of_the_audit_log"),
 )

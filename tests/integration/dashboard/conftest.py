@@ -27,6 +27,7 @@ from stanchion.runtime.http import HttpServer
 if TYPE_CHECKING:
     from kit.databases import Databases
 
+    from services.task_service.deps import Deps
     from stanchion.embedded import Endpoints
 
 
@@ -126,10 +127,10 @@ def web(url: str) -> Iterator[httpx2.Client]:
 
 
 @pytest.fixture(scope="module")
-def task_service(
+def task_service_parts(
     database_url: str, service: Database, endpoints: Endpoints, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """A task service over the same database: the dashboard's one door for changes; its address."""
+) -> Iterator[tuple[str, Deps]]:
+    """A task service over the same database: its address, and what it is made of."""
     settings = TaskServiceSettings(
         database_url=login_url(database_url, grants.TASK_SERVICE),
         kafka_bootstrap=endpoints.kafka_bootstrap,
@@ -145,11 +146,17 @@ def task_service(
     deps = deps_of(settings, connections.make("http", settings.db_pool), hints, producer, feed)
     server = HttpServer(create_app(settings, deps, {}), port=0, service="task-service")
     server.start()
-    yield server.url
+    yield server.url, deps
     assert server.stop(10)
     connections.stop()
     producer.stop()
     hints.stop()
+
+
+@pytest.fixture(scope="module")
+def task_service(task_service_parts: tuple[str, Deps]) -> str:
+    """The dashboard's one door for changes: its address."""
+    return task_service_parts[0]
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ class Read(HTMLParser):
 
 _TAGS = """html head meta title link script noscript body a header nav span b main h1 h2 p div section table thead tbody
 tr th td dl dt dd svg rect path circle code pre ol ul li time footer button g text defs marker details summary form input
-label select option textarea h3 canvas datalist figure figcaption"""
+label select option textarea h3 canvas datalist figure figcaption img kbd"""
 ALLOWED = frozenset(_TAGS.split())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import html
 import os
 import re
@@ -21,6 +22,7 @@ from psycopg.types.json import Jsonb
 from services.orchestrator.dashboard.door import Visitor
 from services.orchestrator.dashboard.site import Site
 from services.orchestrator.dashboard.views import PAGES
+from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.error_groups import ErrorCollector
 from stanchion.authority.jobs import Jobs, Wanted
 from stanchion.authority.keys import SCOPES, Keys
@@ -30,10 +32,11 @@ from stanchion.contracts.actions import ACTIONS
 from stanchion.contracts.filters import parse
 from stanchion.db import grants
 from stanchion.db.engine import Database, login_url
+from stanchion.objects import Stored
 
 STATIC = Path(__file__).parents[3] / "services/orchestrator/dashboard/static"
-OWN_FIXTURES = ("/approvals/{approval_id}", "/operations/{operation_id}")
-"""Pages whose own tests stage what they show."""
+OWN_FIXTURES = ("/approvals/{approval_id}", "/operations/{operation_id}", "/artifacts/{version_id}/compare", "/find")
+"""Pages whose own tests stage what they show; `/find` leads to others."""
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,10 @@ def places(engine: Engine, admin: Admin, service: Database, database_url: str) -
     Jobs(service).create(
         engine.tenant, job_id, Wanted("task.cancel", parse("workflow:nobody"), HOSTILE), actor="key:test"
     )
+    artifacts, content = Artifacts(service), Stored(hashlib.sha256(b"x").digest(), 1)
+    version = artifacts.upload(
+        engine.tenant, task.task_id, HOSTILE, lambda: content, media_type=HOSTILE, actor=f"key:{HOSTILE}"
+    )
     Queues(service).pause(engine.tenant, "default", reason=HOSTILE, actor=HOSTILE)
 
     def one(sql: str) -> UUID:
@@ -71,6 +78,7 @@ def places(engine: Engine, admin: Admin, service: Database, database_url: str) -
         "step_id": ids.public(ids.STEP, steps[0]),
         "worker_id": ids.public(ids.WORKER, worker.leases.worker_id),
         "queue": "default",
+        "version_id": ids.public(ids.ARTIFACT, version["version_id"]),
         "letter_id": ids.public(ids.DEAD_LETTER, one("SELECT dead_letter_id FROM stanchion.dead_letter")),
         "job_id": ids.public(ids.JOB, job_id),
         "group_id": ids.public(ids.ERROR, one("SELECT group_id FROM stanchion.error_group")),

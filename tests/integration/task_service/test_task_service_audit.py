@@ -56,6 +56,10 @@ class TestActs:
             "signing_key.create", "signing_key.revoke", "tenant.create",
             "webhook.create", "webhook.pause", "webhook.resume", "webhook.remove",
         }  # fmt: skip
+        ours = boss.get(f"/v1/audit?target={done}")["items"]  # the id as it is shown
+        assert [entry["action"] for entry in ours] == [
+            "task.retry", "task.cancel", "task.resume", "task.pause", "task.submit",
+        ]  # fmt: skip
         assert {entry["actor"] for entry in entries if not entry["action"].startswith("key.create")} == {
             "key:platform-0"
         }

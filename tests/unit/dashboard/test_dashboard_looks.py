@@ -88,6 +88,14 @@ class TestWords:
     def test_sizes(self, count: int | None, words: str) -> None:
         assert look.size(count) == words
 
+    @pytest.mark.parametrize(
+        ("value", "words"),
+        [(0, "0"), (9_999, "9,999"), (10_955, "10.9k"), (99_999, "99.9k"), (100_000, "100k"), (12_345_678, "12.3M")],
+    )
+    def test_what_is_not_all_never_looks_like_all(self, value: int, words: str) -> None:
+        """Cut, and not rounded up."""
+        assert look.about(value) == words
+
     def test_every_state_has_a_shape_on_purpose(self) -> None:
         """A new state must not be a dot by accident."""
         machines = (ApprovalState, AttemptState, BarrierState, OperationState, RunState, StepState, TaskState)

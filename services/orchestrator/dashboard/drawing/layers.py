@@ -13,7 +13,7 @@ from typing import Final
 
 COLUMNS: Final = 5
 SWEEPS: Final = 4
-NODE_WIDTH: Final = 168
+NODE_WIDTH: Final = 184
 GATE_WIDTH: Final = 92
 NODE_HEIGHT: Final = 50
 PASSED_HEIGHT: Final = 10  # of a place that an edge passes
@@ -32,6 +32,7 @@ class Box:
     y: int
     gate: int | None
     height: int = NODE_HEIGHT
+    width: int = NODE_WIDTH
 
     @property
     def left(self) -> int:
@@ -41,7 +42,7 @@ class Box:
     @property
     def right(self) -> int:
         """Where edges go out."""
-        return self.x + NODE_WIDTH
+        return self.x + self.width
 
     @property
     def middle(self) -> int:

@@ -41,6 +41,7 @@
       const at = Date.parse(element.dateTime);
       element.title = absolute(at);
       if (element.dataset.clock !== undefined) put(element, clock(at));
+      else if (element.dataset.absolute !== undefined) { element.title = ago(at); put(element, absolute(at)); }
       else if (element.dataset.ago === undefined) put(element, Math.abs(now() - at) < DAY * 1000 ? ago(at) : absolute(at));
     }
     for (const element of all(".zone-name")) put(element, zoneName());
@@ -157,7 +158,7 @@
     if (!age) return;
     const silent = Date.now() - good, old = silent > STALE && !paused && !ended;
     age.parentElement.classList.toggle("stale", old || trouble !== "");
-    put(age, ended ? "Ended" : paused ? "Paused" : old ? `Stale ${lasted(silent / 1000)}, reconnecting` : `Live ${Math.round(silent / 1000)} s`);
+    put(age, body.dataset.stream === undefined && body.dataset.ended === undefined ? "" : ended ? "Ended" : paused ? "Paused" : old ? `Stale ${lasted(silent / 1000)}, reconnecting` : `Live ${Math.round(silent / 1000)} s`);
     if (pause) pause.hidden = ended || body.dataset.stream === undefined;
     if (stale) {
       stale.hidden = !(old && silent > GONE) && !trouble;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Final
 
 from stanchion.authority.rows import Row
@@ -55,7 +56,7 @@ def _page(asked: Asked, wanted: Filter) -> dict[str, Any]:
 def _twin(wanted: Filter) -> Twin:
     given = {"state": wanted.state, "kind": wanted.kind}
     given["task"] = ids.public(ids.TASK, wanted.task_id) if wanted.task_id else None
-    options = "".join(f" --{name} {value}" for name, value in given.items() if value)
+    options = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value)
     query = "&".join(f"{name}={value}" for name, value in given.items() if value)
     return Twin(f"stanchion op list{options}", "GET /v1/operations" + (f"?{query}" if query else ""))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,7 +16,7 @@ from stanchion.contracts import ids
 from stanchion.state import StepState
 
 from ..view import Asked, Page, Shown, Twin
-from . import approvals, operations, task_graph, task_reads, timeline
+from . import approvals, artifacts, audit, operations, task_graph, task_reads, timeline
 
 STEPS_SHOWN: Final = 50
 STEP_STATES: Final = tuple(state.value for state in StepState)
@@ -129,6 +130,16 @@ TABS: Final = (
         "stanchion approval list --task {id}",
         "GET /v1/approvals?task={id}",
     ),
+    Tab(
+        "artifacts",
+        "Artifacts",
+        ("artifacts",),
+        artifacts.part,
+        ("before",),
+        "stanchion artifact list {id}",
+        "GET /v1/tasks/{id}/artifacts",
+    ),
+    Tab("audit", "Audit", ("audit",), audit.part, ("before",), "stanchion audit list --target {id}", "GET /v1/audit"),
 )
 
 
@@ -172,7 +183,7 @@ def _ways(task: Row) -> tuple[str, ...]:
 
 
 def _filter(asked: Asked) -> str:
-    return "".join(f" --{name} {asked.query[name]}" for name in ("node", "state") if asked.query.get(name))
+    return "".join(f" --{name} {shlex.quote(asked.query[name])}" for name in ("node", "state") if asked.query.get(name))
 
 
 def _sentence(task: Row) -> str:

@@ -81,10 +81,11 @@ def _node(box: Box, row: Row, placed: Layout, base: str) -> Drawn:
     state = _state(row)
     done, failed = row["counts"].get("succeeded", 0), row["counts"].get("failed", 0)
     is_fan = row["kind"] == "fan" or row["total"] > 1
-    line = state
+    told = line = state
     if is_fan and row["total"]:
-        line = f"{done:,}/{row['total']:,}" + (f" · {failed:,} failed" if failed else "")
-    told = f"{row['name']}: {line}" if line == state else f"{row['name']}: {state}, {line}"
+        told = f"{done:,}/{row['total']:,}" + (f" · {failed:,} failed" if failed else "")
+        line = f"{look.about(done)}/{look.about(row['total'])}" + (f" · {look.about(failed)} failed" if failed else "")
+    told = f"{row['name']}: {told}" if told == state else f"{row['name']}: {state}, {told}"
     return Drawn(
         box,
         row["name"],
@@ -110,14 +111,14 @@ def _gate(row: Row) -> Mapping[str, Any] | None:
     if barrier is None or barrier["kind"] != "gather":
         return {"rule": rule, "line": "", "open": False, "failed": False, "said": f"gate {rule}: not there yet"}
     states = barrier["states"]
-    line = f"{barrier['arrived']:,} / {barrier['need'] or barrier['expected']:,}"
+    arrived, need = barrier["arrived"], barrier["need"] or barrier["expected"]
     opened = bool(states.get("released"))
     return {
         "rule": rule,
-        "line": line,
+        "line": f"{look.about(arrived)} / {look.about(need)}",
         "open": opened and not states.get("waiting"),
         "failed": bool(states.get("failed")) or bool(barrier["failed"] and barrier["on_failed"] == "hold"),
-        "said": f"gate {rule}: {line} arrived" + (", open" if opened else ""),
+        "said": f"gate {rule}: {arrived:,} / {need:,} arrived" + (", open" if opened else ""),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -46,7 +47,7 @@ def show(asked: Asked) -> Shown:
         context |= _found(asked, wanted, order)
     except Rejected as error:
         context |= {"fault": error, "page": Found([]), "counts": {}, "chips": [], "current": set(), "next": None}
-    command = "stanchion task list" + (f" --filter '{text}'" if text else "")
+    command = "stanchion task list" + (f" --filter {shlex.quote(text)}" if text else "")
     return Shown(
         "tasks",
         "Tasks",

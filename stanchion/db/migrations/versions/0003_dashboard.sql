@@ -7,6 +7,10 @@ CREATE INDEX task_closed ON stanchion.task (tenant_id, state, task_id DESC) WHER
 CREATE INDEX task_of_workflow ON stanchion.task (tenant_id, workflow, task_id DESC);
 CREATE INDEX task_tags ON stanchion.task USING gin (tags) WHERE tags <> '{}';
 
+-- what was done to one thing
+
+CREATE INDEX audit_of_target ON stanchion.audit (tenant_id, target, audit_id);
+
 -- joins that wait for a person
 
 CREATE INDEX barrier_held ON stanchion.barrier (tenant_id, barrier_id) WHERE state = 'waiting' AND on_failed = 'hold' AND failed > 0;
