@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Final, Literal
 
 from stanchion.errors import NotAllowed, Unauthenticated
@@ -117,10 +116,7 @@ def _nobody(what: str) -> Unauthenticated:
 
 
 def _cookie_of(header: str | None, name: str) -> str | None:
-    if header is None:
-        return None
-    try:
-        found = SimpleCookie(header).get(name)
-    except CookieError:
-        return None
-    return found.value if found is not None and found.value else None
+    """The last of this name. Read part by part: one of somebody else that is no cookie must not hide ours."""
+    parts = (part.strip().partition("=") for part in (header or "").split(";"))
+    found = [value.strip('"') for key, _, value in parts if key == name]
+    return (found[-1] or None) if found else None

@@ -30,6 +30,7 @@ Check = Callable[[], str | None]
 """A health check: None when well, else what is wrong in one sentence. It may block for a second; it may raise."""
 
 START_SECONDS: Final = 15.0
+HEALTH_THREADS: Final = 4
 
 log = get_logger()
 
@@ -190,19 +191,25 @@ def health_routes(
     Both pages are open to everybody, so they name what fails and not why; the reason goes to the log. Serve `/metrics`
     without sign-in on loopback only.
     """
+    from anyio import CapacityLimiter
+    from anyio.to_thread import run_sync
     from starlette.responses import PlainTextResponse
     from starlette.routing import Route
 
     from stanchion.telemetry import metrics
 
-    def healthz(_request: Request) -> Response:
-        return _answer(_Checks.run(alive or {}))
+    # threads of their own: requests that hang must not make their process look dead
+    hands = CapacityLimiter(HEALTH_THREADS)
 
-    def readyz(_request: Request) -> Response:
-        return _answer(_Checks.run(checks))
+    async def healthz(_request: Request) -> Response:
+        return await run_sync(lambda: _answer(_Checks.run(alive or {})), limiter=hands)
 
-    def prometheus(_request: Request) -> Response:
-        return PlainTextResponse(metrics.render(), media_type=metrics.CONTENT_TYPE)
+    async def readyz(_request: Request) -> Response:
+        return await run_sync(lambda: _answer(_Checks.run(checks)), limiter=hands)
+
+    async def prometheus(_request: Request) -> Response:
+        text = await run_sync(metrics.render, limiter=hands)
+        return PlainTextResponse(text, media_type=metrics.CONTENT_TYPE)
 
     routes: list[BaseRoute] = [Route("/healthz", healthz), Route("/readyz", readyz)]
     if with_metrics:

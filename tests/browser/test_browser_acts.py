@@ -53,7 +53,7 @@ def test_an_action_opens_over_the_page_and_gives_the_focus_back(dozing: str, see
     expect(visit.page.get_by_role("dialog", name="Pause")).to_be_visible()
     press(visit, "Pause")
     expect(visit.page.get_by_role("status").filter(has_text="Done: pause")).to_be_visible()
-    expect(visit.page.get_by_role("link", name="Resume").first).to_be_visible()
+    expect(visit.page.locator("#r-head").get_by_role("link", name="Resume")).to_be_visible()
     assert seeded.world.sql(PAUSED, seeded.uuid(dozing)) == [True]
 
 

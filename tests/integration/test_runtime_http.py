@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,30 @@ class TestHealth:
         assert get(server, "/healthz").status_code == 200
         release.set()
         asking.join(10)
+
+    def test_requests_that_hang_do_not_make_the_process_look_dead(self, serve: Callable[..., HttpServer]) -> None:
+        """Health pages are answered when as many requests hang as there are threads for requests, and more."""
+        app, go, begun = FastAPI(), threading.Event(), threading.Semaphore(0)
+
+        @app.get("/hangs")
+        def hangs() -> str:
+            begun.release()
+            assert go.wait(60)
+            return "done"
+
+        app.router.routes.extend(health_routes({"database": lambda: None}))
+        server = serve(app)
+        with ThreadPoolExecutor(60) as asking:
+            waiting = [asking.submit(httpx2.get, f"{server.url}/hangs", timeout=60) for _ in range(60)]
+            try:
+                for _ in range(40):
+                    assert begun.acquire(timeout=20)
+                for path in ("/healthz", "/readyz", "/metrics"):
+                    assert httpx2.get(server.url + path, timeout=5).status_code == 200
+                assert not any(one.done() for one in waiting)
+            finally:
+                go.set()
+            assert {one.result().status_code for one in waiting} == {200}
 
     def test_metrics_are_served_where_they_are_wanted(self, serve: Callable[..., HttpServer]) -> None:
         """In Prometheus' text format."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -28,11 +28,15 @@ from .task_api import TaskApi, path_of
 from .view import query_text
 
 FORM_BYTES: Final = 4 * limits.INLINE_BYTES
+FORM_FIELDS: Final = 100
 DONE_SECONDS: Final = 30
 AFTER: Final = dict.fromkeys(
     ("approval.approve", "approval.reject", "approval.delegate", "approval.edit"), "/approvals"
 )
 """Where one goes after these, wherever one came from: the next question is one tap away there."""
+
+PASSING: Final = ("/do/", "/sign-in", "/sign-out", "/find")
+"""Pages that one only passes through."""
 
 Form = Mapping[str, str]
 
@@ -72,11 +76,15 @@ class Acts:
             body += chunk
             if len(body) > FORM_BYTES:
                 raise TooLarge("E-SIZE-01", f"a form has at most {FORM_BYTES:,} bytes", limit=FORM_BYTES)
-        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
+        try:
+            return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=FORM_FIELDS))
+        except ValueError:
+            raise Unprocessable("E-DATA-15", f"a form has at most {FORM_FIELDS} fields") from None
 
     def ask(self, request: Request, visitor: Visitor, around: Mapping[str, Any]) -> Response:
         """The page that says what it does."""
-        return self._shown(self._asking(request, visitor, request.query_params), visitor, around)
+        asking = self._asking(request, visitor, request.query_params)
+        return self._shown(asking, visitor, around, _came_from(request, asking))
 
     def do(self, request: Request, visitor: Visitor, around: Mapping[str, Any], form: Form) -> Response:
         """Do it, and go back to where one was; what was refused is shown with what was filled in."""
@@ -88,7 +96,8 @@ class Acts:
             made = self.api.do(visitor, asking.action, asking.target.id, body, csrf=form.get("csrf", ""))
         except StanchionError as error:
             # as it stands now: what refused it may have happened since
-            return self._shown(self._asking(request, visitor, form), visitor, around, error)
+            asking = self._asking(request, visitor, form)
+            return self._shown(asking, visitor, around, own_path(form.get("return_to") or asking.target.path), error)
         if asking.action.shows or asking.action.tells:
             return self._answered(asking, made, around)
         after = (
@@ -111,7 +120,12 @@ class Acts:
         return Asking(action, target, dict(target.given) | known)
 
     def _shown(
-        self, asking: Asking, visitor: Visitor, around: Mapping[str, Any], error: StanchionError | None = None
+        self,
+        asking: Asking,
+        visitor: Visitor,
+        around: Mapping[str, Any],
+        return_to: str,
+        error: StanchionError | None = None,
     ) -> Response:
         allowed = not asking.action.right or visitor.may(asking.action.right)
         text = self.painter.plain(
@@ -120,7 +134,7 @@ class Acts:
             error=error,
             allowed=allowed,
             roles=roles_with(asking.action.right),
-            return_to=_return_to(around, asking),
+            return_to=return_to,
             sign_in=f"/sign-in?{query_text(return_to=around['here'])}",
             **around,
         )
@@ -171,5 +185,10 @@ def _value(field: Field, text: str) -> Any:
     return text.replace("\r\n", "\n")
 
 
-def _return_to(around: Mapping[str, Any], asking: Asking) -> str:
-    return str(around.get("return_to") or asking.target.path)
+def _came_from(request: Request, asking: Asking) -> str:
+    """The page of this site that led here, as the browser says; else that of the target."""
+    came = urlsplit(request.headers.get("referer", ""))
+    path = own_path(came.path + (f"?{came.query}" if came.query else ""))
+    if came.netloc != request.headers.get("host") or path.startswith(PASSING):
+        return asking.target.path
+    return path

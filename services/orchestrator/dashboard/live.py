@@ -18,10 +18,11 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from stanchion.authority.pulse import Beat, Pulse
-from stanchion.errors import StanchionError
+from stanchion.errors import InvariantViolated, StanchionError
 from stanchion.runtime.clock import Deadline, monotonic
 from stanchion.runtime.http import Closing
 from stanchion.runtime.logging import get_logger
@@ -32,6 +33,7 @@ RETRY_MS: Final = 2_000
 HEARTBEAT_SECONDS: Final = 5.0
 STREAM_SECONDS: Final = 900.0  # then the reader comes again, and who it is is asked again
 MOST_STREAMS: Final = 1_000
+LOOKING: Final = 8  # threads, as there are connections: more would wait, and hold what health pages need
 MERGED_SECONDS: Final = 0.25  # changes that come together are shown together
 PULSE_SECONDS: Final = 0.4
 SLOWEST_SECONDS: Final = 10.0  # of a run without events too: workers come and go, times run out
@@ -47,28 +49,33 @@ log = get_logger()
 class Watch:
     """What several readers watch: looked at again and again while anybody does."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, hands: CapacityLimiter) -> None:
         self.look = look
+        self.hands = hands
         self.readers = 0
         self.latest: Looked | None = None
         self.stirred = asyncio.Event()
         self.changed = asyncio.Condition()
         self.beat: Beat | None = None
         self.trouble: StanchionError | None = None
+        self.looking = True
+        self.true_at = 0.0
+        """When what is shown was known to be so: a page says how old it is, and not when it last heard of us."""
         self._known: OrderedDict[str, dict[str, str]] = OrderedDict()
 
     async def run(self) -> None:
         """Look, tell, wait; until it is cancelled or nothing changes any more."""
         while True:
-            began = monotonic()
+            began, self.looking = monotonic(), True
             try:
-                await self._take(await run_sync(self.look))
-            except StanchionError as error:
-                self.trouble = error
-                log.debug("page.look_failed", code=error.code)
+                await self._take(await run_sync(self.look, limiter=self.hands), began)
+            except Exception as error:  # noqa: BLE001 - it is logged, and readers are told
+                # whatever it is: a watch that died would leave its readers with what is old, and no sign of it
+                self.trouble = _told(error)
                 await asyncio.sleep(FAILED_SECONDS)
                 continue
             assert self.latest is not None
+            self.looking = False
             if self.latest.shown.ended:
                 return
             await asyncio.sleep(max(MERGED_SECONDS, (monotonic() - began) * (SHARE - 1)))
@@ -85,9 +92,9 @@ class Watch:
             name: html for name, html in self.latest.regions.items() if had.get(name) != self.latest.hashes.get(name)
         }
 
-    async def _take(self, looked: Looked) -> None:
+    async def _take(self, looked: Looked, began: float) -> None:
         async with self.changed:
-            self.latest, self.trouble = looked, None
+            self.latest, self.trouble, self.true_at = looked, None, began
             self._known[looked.revision] = looked.hashes
             self._known.move_to_end(looked.revision)
             while len(self._known) > KNOWN_REVISIONS:
@@ -101,6 +108,7 @@ class Watches:
     def __init__(self, pulse: Pulse) -> None:
         self.pulse = pulse
         self.streams = 0
+        self._hands = CapacityLimiter(LOOKING)
         self._watches: dict[Hashable, tuple[Watch, asyncio.Task[None]]] = {}
         self._beating: asyncio.Task[None] | None = None
 
@@ -109,14 +117,12 @@ class Watches:
         """Whether this process has all the streams that it may have."""
         return self.streams >= MOST_STREAMS
 
-    async def follow(
-        self, key: Hashable, look: Look, revision: str, closing: Closing, seconds: float = STREAM_SECONDS
-    ) -> AsyncIterator[bytes]:
+    async def follow(self, key: Hashable, look: Look, revision: str, closing: Closing) -> AsyncIterator[bytes]:
         """The frames of one reader's stream."""
         self.streams += 1
         watch = self._watch(key, look)
         stopping = asyncio.ensure_future(closing.wait())
-        lifetime = Deadline(seconds)
+        lifetime = Deadline(STREAM_SECONDS)
         try:
             yield f"retry: {RETRY_MS}\n\n".encode()
             while not lifetime.passed and not stopping.done():
@@ -136,7 +142,7 @@ class Watches:
     def _watch(self, key: Hashable, look: Look) -> Watch:
         found = self._watches.get(key)
         if found is None or found[1].done():
-            watch = Watch(look)
+            watch = Watch(look, self._hands)
             found = (watch, asyncio.ensure_future(watch.run()))
             self._watches[key] = found
         found[0].readers += 1
@@ -160,12 +166,27 @@ class Watches:
                     runs.setdefault((shown.context["tenant_id"], shown.run_id), []).append(watch)
             if runs:
                 with suppress(StanchionError):
-                    for key, beat in (await run_sync(self.pulse.of, list(runs))).items():
-                        for watch in runs[key]:
-                            if watch.beat != beat:
-                                watch.beat = beat
-                                watch.stirred.set()
+                    await self._feel(runs)
             await asyncio.sleep(PULSE_SECONDS)
+
+    async def _feel(self, runs: dict[tuple[UUID, UUID], list[Watch]]) -> None:
+        asked = monotonic()
+        for key, beat in (await run_sync(self.pulse.of, list(runs))).items():
+            for watch in runs[key]:
+                if watch.beat != beat:
+                    watch.beat = beat
+                    watch.stirred.set()
+                elif not watch.stirred.is_set() and not watch.looking:
+                    watch.true_at = asked  # nothing has happened in the run since it was looked at
+
+
+def _told(error: Exception) -> StanchionError:
+    """What readers are told of a look that failed: of a bug only that it is one."""
+    if isinstance(error, StanchionError) and not isinstance(error, InvariantViolated):
+        log.debug("page.look_failed", code=error.code)
+        return error
+    log.error("page.look_failed", exc_info=error)
+    return InvariantViolated("E-BUG-01", "this page could not be made")
 
 
 async def _next(watch: Watch, revision: str, stopping: asyncio.Future[Any]) -> Looked | None:
@@ -193,7 +214,8 @@ def _nothing_new(watch: Watch, stopping: asyncio.Future[Any]) -> bytes:
         return b"event: goodbye\ndata: {}\n\n"
     if watch.trouble is not None:
         return b"event: trouble\ndata: %s\n\n" % orjson.dumps({"code": watch.trouble.code, "what": watch.trouble.what})
-    return b"event: beat\ndata: {}\n\n"
+    age = round(monotonic() - watch.true_at, 1) if watch.latest is not None else 0
+    return b"event: beat\ndata: %s\n\n" % orjson.dumps({"age": age})
 
 
 def _frame(watch: Watch, found: Looked, revision: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
@@ -42,6 +43,9 @@ class Painter:
         made.filters |= {
             "error_text": _error_text,
             "reason_text": _reason_text,
+            "segment": lambda text: quote(
+                str(text), safe=""
+            ),  # a browser takes /../ of a filter or a name for the way up
             "meaning": lambda code: WHY[code].meaning,
         }
         made.globals |= {"static": dict(static), "query": query_text, "actions": ACTIONS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,9 +21,13 @@ LOOK_COOKIE: Final = "stanchion_look"
 DONE_COOKIE: Final = "stanchion_done"
 """What was just done, for the page that comes next."""
 COUNTED: Final = 1_000
-THEMES: Final = ("system", "light", "dark")
-ZONES: Final = ("utc", "local")
-DENSITIES: Final = ("cosy", "compact")
+CHOICES: Final = {
+    "theme": ("system", "light", "dark"),
+    "zone": ("utc", "local"),
+    "density": ("cosy", "compact"),
+    "keys": ("on", "off"),
+}
+"""How pages can look; the first is what they look like to whoever said nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,25 +67,20 @@ class Taste:
     def of(cls, request: Request) -> Taste:
         """The taste of a request; what is not known counts as not said."""
         said = dict(part.split(":", 1) for part in request.cookies.get(LOOK_COOKIE, "").split(".") if ":" in part)
-        return cls(
-            _known(said.get("theme"), THEMES),
-            _known(said.get("zone"), ZONES),
-            _known(said.get("density"), DENSITIES),
-            _known(said.get("keys"), ("on", "off")),
-        )
+        taste = cls()
+        for name, value in said.items():
+            taste = taste.with_(name, value) if name in CHOICES else taste
+        return taste
 
     def with_(self, name: str, value: str) -> Taste:
-        """With one of them changed."""
-        return Taste(**({n: getattr(self, n) for n in self.__slots__} | {name: value}))
+        """With one of them changed; a value that is not known changes nothing."""
+        known = value if value in CHOICES[name] else getattr(self, name)
+        return replace(self, **{name: known})
 
     @property
     def cookie(self) -> str:
         """As the cookie keeps it."""
         return ".".join(f"{name}:{getattr(self, name)}" for name in self.__slots__)
-
-
-def _known(value: str | None, allowed: tuple[str, ...]) -> str:
-    return value if value in allowed else allowed[0]
 
 
 class Shell:

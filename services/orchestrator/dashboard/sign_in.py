@@ -19,6 +19,7 @@ from .task_api import TaskApi
 from .view import query_text
 
 LOOK_SECONDS: Final = 365 * 86_400
+WAYS_SECONDS: Final = 2.0  # whoever opens a page without a session waits for it
 PASSED_ON: Final = ("set-cookie", "location", "content-type", "cache-control", "content-security-policy")
 DEV_ROLES: Final = ("admin", "operator", "approver", "viewer")
 
@@ -39,7 +40,8 @@ class SignIn:
     def asked(self, request: Request, error: StanchionError, headers: Mapping[str, str]) -> Response:
         """The same, for somebody who opened a page without a session."""
         here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        answer = self._shown(request, error, own_path(here if request.method == "GET" else "/"))
+        back = here if request.method == "GET" or here.startswith("/do/") else "/"  # the form of an action has a page
+        answer = self._shown(request, error, own_path(back))
         answer.status_code = error.status
         answer.headers.update(headers)
         return answer
@@ -96,7 +98,7 @@ class SignIn:
     ) -> Response:
         trouble = None
         try:
-            ways: Mapping[str, Any] = self.api.send("GET", "/v1/session/ways", {}, None)
+            ways: Mapping[str, Any] = self.api.send("GET", "/v1/session/ways", {}, None, WAYS_SECONDS)
         except Unavailable as away:
             ways, trouble = {"dev": False, "oidc": False}, away
         except StanchionError:

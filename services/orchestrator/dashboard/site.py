@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -55,7 +56,13 @@ STREAM_HEADERS: Final = HEADERS | {"x-accel-buffering": "no"}
 
 log = get_logger()
 
+READING: Final = 16
+ACTING: Final = 8
+"""Threads that may read, and that may wait for the task service. Health pages have others: when the database or the task
+service hangs, visitors must neither make this process look dead nor keep each other from what still works."""
+
 Answer = Callable[[Request], Response]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Site:
@@ -77,6 +84,7 @@ class Site:
         self.status = Status(reads, self.painter, door, is_open=open_status)
         self.files = Files(reads, api)
         self._looks: Shared[Looked] = Shared()
+        self._reading, self._acting = CapacityLimiter(READING), CapacityLimiter(ACTING)
 
     def start(self) -> None:
         """Nothing: the first visitor connects."""
@@ -99,16 +107,16 @@ class Site:
             Route("/tasks/{task_id}/fan/{node}/{index:int}", self._guarded(self._child)),
             Route("/do/{action}", self._open(self.named)),
             Route("/do/{action}/{target:path}", self._guarded(self._asked)),
-            Route("/artifacts/{version_id}/content", self._guarded(self.files.content)),
-            Route("/artifacts/{version_id}/image", self._guarded(self.files.image)),
+            Route("/artifacts/{version_id}/content", self._guarded(self.files.content, self._acting)),
+            Route("/artifacts/{version_id}/image", self._guarded(self.files.image, self._acting)),
             Route("/audit/export", self._guarded(self.files.audit)),
             Route("/do/{action}/{target:path}", self._form(self._done), methods=["POST"]),
-            Route("/sign-in", self._open(self.sign_in.page)),
+            Route("/sign-in", self._open(self.sign_in.page, self._acting)),
             Route("/sign-in", self._form(self.sign_in.enter), methods=["POST"]),
             Route("/sign-out", self._open(self.sign_in.leaving)),
             Route("/sign-out", self._form(self.sign_in.leave), methods=["POST"]),
-            Route("/v1/session/oidc", self._open(self.sign_in.forward)),
-            Route("/v1/session/oidc/callback", self._open(self.sign_in.forward)),
+            Route("/v1/session/oidc", self._open(self.sign_in.forward, self._acting)),
+            Route("/v1/session/oidc/callback", self._open(self.sign_in.forward, self._acting)),
             Route("/look", self._open(self.sign_in.look)),
             Route(status.PATH, self._open(self.status.answer)),
             Route("/static/{name}", self.asset),
@@ -125,11 +133,10 @@ class Site:
         hashes = {name: hashed(html) for name, html in regions.items()}
         return Looked(shown, regions, hashes, hashed("".join(hashes.values())))
 
-    def _endpoint(self, page: Page) -> Callable[[Request], Any]:
+    def _endpoint(self, page: Page) -> Endpoint:
         async def answer(request: Request) -> Response:
-            if EVENT_STREAM in request.headers.get("accept", ""):
-                return await run_sync(self._guarded(lambda r, v: self._stream(page, r, v)), request)
-            return await run_sync(self._guarded(lambda r, v: self._page(page, r, v)), request)
+            live = request.method == "GET" and EVENT_STREAM in request.headers.get("accept", "")
+            return await self._guarded(lambda r, v: (self._stream if live else self._page)(page, r, v))(request)
 
         return answer
 
@@ -204,10 +211,12 @@ class Site:
 
     # -- errors --
 
-    def _guarded(self, answer: Callable[[Request, Visitor], Response]) -> Answer:
-        return self._open(lambda request: answer(request, self.door.visitor(request)))
+    def _guarded(
+        self, answer: Callable[[Request, Visitor], Response], hands: CapacityLimiter | None = None
+    ) -> Endpoint:
+        return self._open(lambda request: answer(request, self.door.visitor(request)), hands)
 
-    def _open(self, answer: Answer) -> Answer:
+    def _open(self, answer: Answer, hands: CapacityLimiter | None = None) -> Endpoint:
         def safely(request: Request) -> Response:
             try:
                 return _guarded_by_headers(answer(request))
@@ -219,15 +228,18 @@ class Site:
                 log.error("http.request_failed", path=request.url.path, exc_info=True)
                 return self._error(request, InvariantViolated("E-BUG-01", "this page could not be made"))
 
-        return safely
+        async def answered(request: Request) -> Response:
+            return await run_sync(safely, request, limiter=hands or self._reading)
 
-    def _form(self, answer: Callable[[Request, Form], Response]) -> Callable[[Request], Any]:
+        return answered
+
+    def _form(self, answer: Callable[[Request, Form], Response]) -> Endpoint:
         async def read(request: Request) -> Response:
             try:
                 form = await self.acts.form(request)
             except StanchionError as error:
                 return self._error(request, error)
-            return await run_sync(self._open(lambda r: answer(r, form)), request)
+            return await self._open(lambda r: answer(r, form), self._acting)(request)
 
         return read
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -31,7 +32,11 @@ class TaskApi:
 
     def __init__(self, url: str | None) -> None:
         self.url = url
-        self._client = httpx2.Client(base_url=url or "http://127.0.0.1:9", timeout=SECONDS, follow_redirects=False)
+        # one client for all visitors: a cookie that it kept would be sent with the next request of somebody else
+        nobodys = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        self._client = httpx2.Client(
+            base_url=url or "http://127.0.0.1:9", timeout=SECONDS, follow_redirects=False, cookies=nobodys
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -46,17 +51,19 @@ class TaskApi:
         headers = visitor.forwarded | ({"x-csrf-token": csrf} if csrf else {})
         return self.send(action.method, path_of(action, target), headers, sent or None)
 
-    def send(self, method: str, path: str, headers: Mapping[str, str], body: Any) -> Any:
+    def send(self, method: str, path: str, headers: Mapping[str, str], body: Any, seconds: float = SECONDS) -> Any:
         """A request with a JSON body (None: without one), and the document of its answer."""
-        answer = self.ask(method, path, headers, body)
+        answer = self.ask(method, path, headers, body, seconds)
         if answer.is_error:
             raise self.refusal(answer)
         return answer.json() if answer.content else None
 
-    def ask(self, method: str, path: str, headers: Mapping[str, str], body: Any = None) -> httpx2.Response:
+    def ask(
+        self, method: str, path: str, headers: Mapping[str, str], body: Any = None, seconds: float = SECONDS
+    ) -> httpx2.Response:
         """The answer as it came; raises Unavailable E-PAGE-01 when none did."""
         try:
-            return self._client.request(method, path, headers=dict(headers), json=body)
+            return self._client.request(method, path, headers=_sendable(headers), json=body, timeout=seconds)
         except httpx2.TransportError as error:
             raise _away(error) from error
 
@@ -74,7 +81,7 @@ class TaskApi:
     def stream(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx2.Response]:
         """An answer that is read as it comes."""
         try:
-            with self._client.stream("GET", path, headers=dict(headers)) as answer:
+            with self._client.stream("GET", path, headers=_sendable(headers)) as answer:
                 yield answer
         except httpx2.TransportError as error:
             raise _away(error) from error
@@ -84,6 +91,12 @@ def path_of(action: Action, target: str, query: Mapping[str, str] | None = None)
     """The path of an action's request; a target is data, and never more than one segment."""
     path = action.path.replace("{id}", quote(target, safe=""))
     return f"{path}?{urlencode(query)}" if query else path
+
+
+def _sendable(headers: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Headers as bytes. Browsers send cookies that are no ASCII, and a token of a form may be anything."""
+    texts = {name: "".join(c if c.isprintable() else "?" for c in value) for name, value in headers.items()}
+    return {name.encode(): text.encode("latin-1", "replace") for name, text in texts.items()}
 
 
 def _away(error: Exception) -> Unavailable:

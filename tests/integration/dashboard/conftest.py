@@ -81,11 +81,16 @@ def engine(make_engine: Callable[[str], Engine]) -> Engine:
 
 
 @pytest.fixture(scope="module")
-def serve(database_url: str) -> Iterator[Callable[..., str]]:
-    """`serve(**settings)`: a server of the pages; returns its address."""
-    running: list[tuple[HttpServer, Site]] = []
+def running() -> dict[str, tuple[HttpServer, Site]]:
+    """The servers of this module and what they serve, by address."""
+    return {}
 
-    def start(**changes: Any) -> str:
+
+@pytest.fixture(scope="module")
+def serve(database_url: str, running: dict[str, tuple[HttpServer, Site]]) -> Iterator[Callable[..., str]]:
+    """`serve(**settings)`: a server of the pages; returns its address."""
+
+    def start(port: int = 0, **changes: Any) -> str:
         given: dict[str, Any] = {
             "database_url": login_url(database_url, grants.ORCHESTRATOR),
             "dashboard_database_url": login_url(database_url, grants.DASHBOARD),
@@ -96,13 +101,14 @@ def serve(database_url: str) -> Iterator[Callable[..., str]]:
         settings = OrchestratorSettings(**(given | changes))
         checks = {"database": lambda: None, "broker": lambda: "away"}
         pages = site_of(settings)
-        server = HttpServer(pages.app(checks, with_metrics=True), port=0, service="orchestrator")
+        assert pages is not None
+        server = HttpServer(pages.app(checks, with_metrics=True), port=port, service="orchestrator")
         server.start()
-        running.append((server, pages))
+        running[server.url] = (server, pages)
         return server.url
 
     yield start
-    for server, pages in running:
+    for server, pages in running.values():
         assert server.stop(10)
         pages.stop()
 

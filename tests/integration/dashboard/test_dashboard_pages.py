@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import html
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
 import httpx2
 import pytest
-from dashboard_kit import HOSTILE, Read, check_harmless, fail, fanned, lease, name_worker, steps_of, stream, tsk
+from dashboard_kit import HOSTILE, Read, check_harmless, fail, fanned, lease, name_worker, steps_of, still, stream, tsk
 from kit.engine import Admin, Engine
 from psycopg.types.json import Jsonb
 
+from services.orchestrator.dashboard.door import Visitor
+from services.orchestrator.dashboard.site import Site
 from services.orchestrator.dashboard.views import PAGES
 from stanchion.authority.artifacts import Artifacts
 from stanchion.authority.error_groups import ErrorCollector
 from stanchion.authority.jobs import Jobs, Wanted
-from stanchion.authority.keys import Keys
+from stanchion.authority.keys import SCOPES, Keys
 from stanchion.authority.queues import Queues
 from stanchion.contracts import ids
+from stanchion.contracts.actions import ACTIONS
 from stanchion.contracts.filters import parse
 from stanchion.db import grants
 from stanchion.db.engine import Database, login_url
@@ -114,6 +119,38 @@ class TestEveryPage:
         """A filter must never be ignored."""
         assert web.get(path_of(page.path, places), params={"nonsense": "1"}).status_code == 422
 
+    def test_what_is_shared_is_about_nobody(
+        self, url: str, running: dict[str, tuple[Any, Site]], engine: Engine, places: dict[str, str], page: Any
+    ) -> None:
+        """One look is painted for all who have the same rights: it names none of them, and holds no token."""
+        if page.personal:
+            return
+        site, path = running[url][1], {name: places[name] for name in re.findall(r"{(\w+)}", page.path)}
+        seen = []
+        for name in ("person:ann-4711", "person:bob-4711"):
+            headers, token = {"cookie": f"c-{name}"}, f"token-{name}"
+            visitor = Visitor(engine.tenant, "dev", name, frozenset(SCOPES), "person", ids.new_id(), token, headers)
+            regions = site.look(page, visitor, path, {}).regions
+            assert not [text for text in regions.values() if name in text or token in text]
+            # but for numbers: durations in sentences and drawings go on between the two
+            seen.append({region: re.sub(r"[\d.]+", "#", still(text)) for region, text in regions.items()})
+        assert seen[0] == seen[1]
+
+    def test_what_it_offers_can_be_done(self, web: httpx2.Client, places: dict[str, str], page: Any) -> None:
+        """Every button and form names an action that there is, says only what that one asks for, and leads to its page."""
+        read = Read.of(web.get(path_of(page.path, places)))
+        doors = [*(a["href"] for a in read.named("a")), *(a.get("action") for a in read.named("form"))]
+        for door in {str(door) for door in doors if str(door).startswith("/do/")}:
+            where = urlsplit(door)
+            action = ACTIONS[where.path.split("/")[2]]
+            assert {name for name, _ in parse_qsl(where.query)} <= {one.name for one in action.fields}, door
+            target = where.path.split("/")[3:]
+            assert len(target) < 2, door
+            if target:
+                offered = web.get(door)
+                assert offered.status_code == 200, door
+                assert action.effect in html.unescape(offered.text), door
+
     def test_its_right_is_needed(
         self, serve: Callable[..., str], service: Database, engine: Engine, places: dict[str, str], page: Any
     ) -> None:
@@ -155,6 +192,21 @@ def test_scripts_are_few_and_ours() -> None:
     names = {path.name for path in STATIC.iterdir()}
     assert names == {"page.css", "page.js", "fan.js", "approvals.js", "icon.svg"}
     assert sum(len(gzip.compress((STATIC / name).read_bytes())) for name in names if name.endswith(".js")) < 40_000
+
+
+def test_templates_name_actions_that_there_are() -> None:
+    """Those too that no page of these tests shows."""
+    named = [
+        (path, name)
+        for path in (STATIC.parent / "templates").rglob("*.html")
+        for name in re.findall(
+            r"""(?:parts\.do\(\s*|/do/|in actions and .*?|")["']?([a-z]+\.[a-z-]+)["'/]""", path.read_text()
+        )
+        if name.partition(".")[0] in {action.partition(".")[0] for action in ACTIONS}
+    ]
+    assert len(named) > 10
+    for path, name in named:
+        assert name in ACTIONS or name in SCOPES, path
 
 
 def test_templates_hold_no_script_or_style() -> None:

@@ -27,7 +27,7 @@ class Subject:
 
     def __init__(self, *, run_id: UUID | None = None, every: float = 0.01) -> None:
         self.regions = {"head": "<h1>one</h1>", "list": "<p>nothing</p>"}
-        self.looks = 0
+        self.looks = self.looks_begun = 0
         self.failing = False
         self.ended = False
         self.run_id = run_id
@@ -36,6 +36,7 @@ class Subject:
         self.gate.set()
 
     def look(self) -> Looked:
+        self.looks_begun += 1
         self.gate.wait(5)
         self.looks += 1
         if self.failing:
@@ -194,6 +195,43 @@ async def test_nothing_new_is_a_sign_of_life(watch: Callable[..., Reader]) -> No
     await reader.next()
     await reader.next("beat")
     await reader.leave()
+
+
+@pytest.mark.asyncio
+async def test_a_sign_of_life_says_how_old_the_page_is(
+    watch: Callable[..., Reader], beats: Beats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when it was last heard of us: a look that hangs makes it older, a run in which nothing happens does not."""
+    now = [1_000.0]
+    monkeypatch.setattr(live, "monotonic", lambda: now[0])
+    still, run = Subject(every=60), uuid4()
+    beats.found[TENANT, run] = (7, 1)
+    quiet = Subject(run_id=run, every=60)
+    hangs, moves = watch(still), watch(quiet)
+    await hangs.next()
+    await moves.next()
+    now[0] += 33
+    _, data = await hangs.next("beat")
+    assert data["age"] == 33
+    asked = len(beats.asked)
+    for _ in range(200):
+        if len(beats.asked) > asked + 2:
+            break
+        await moves.next("beat")
+    _, data = await moves.next("beat")
+    assert data["age"] == 0
+    quiet.gate.clear()
+    beats.found[TENANT, run] = (8, 1)
+    for _ in range(200):
+        if quiet.looks_begun > quiet.looks:
+            break
+        await moves.next("beat")
+    now[0] += 44
+    _, data = await moves.next("beat")
+    assert data["age"] == 44
+    quiet.gate.set()
+    await hangs.leave()
+    await moves.leave()
 
 
 @pytest.mark.asyncio

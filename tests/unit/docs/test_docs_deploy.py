@@ -10,7 +10,7 @@ import pytest
 from docs_kit import CHECKOUT
 
 from stanchion.cli.launches import LOGINS
-from stanchion.db.grants import password_variable
+from stanchion.db.grants import DASHBOARD, password_variable
 from stanchion.runtime.homes import SERVICES
 from stanchion.testing.reference.settings_page import OTHERS, service_settings
 
@@ -43,6 +43,16 @@ def test_a_service_has_its_own_login(name: str) -> None:
     assert f"//{LOGINS[name]}:${{{variable}:?" in OURS[name]["environment"]["STANCHION_DATABASE_URL"]
     assert variable in PARTS["migrate"]["environment"]
     assert not [other for other in OURS.values() if other is not OURS[name] and variable in str(other)]
+
+
+def test_the_dashboard_reads_by_its_own_login_and_acts_through_the_task_service() -> None:
+    """Its password is chosen by whoever deploys, given to the migration, and known to no other service."""
+    variable, environment = password_variable(DASHBOARD), OURS["orchestrator"]["environment"]
+    assert f"//{DASHBOARD}:${{{variable}:?" in environment["STANCHION_DASHBOARD_DATABASE_URL"]
+    assert environment["STANCHION_TASK_SERVICE_URL"] == "http://task-service:8080"
+    assert variable in PARTS["migrate"]["environment"]
+    assert [name for name, part in OURS.items() if variable in str(part)] == ["orchestrator"]
+    assert f"\n{variable}=\n" in (DEPLOY / "stanchion.env.example").read_text(encoding="utf-8")
 
 
 def test_the_migration_runs_before_the_services() -> None:

@@ -149,7 +149,7 @@
       if (data.ended) { ended = true; close(); }
       state();
     });
-    stream.addEventListener("beat", () => { good = Date.now(); trouble = ""; state(); });
+    stream.addEventListener("beat", (event) => { good = Date.now() - (JSON.parse(event.data).age || 0) * 1000; trouble = ""; state(); });
     stream.addEventListener("trouble", (event) => { trouble = JSON.parse(event.data).what; state(); });
     stream.addEventListener("goodbye", () => { close(); again = setTimeout(open, 500 + Math.random() * 1500); });
     stream.onerror = () => { if (stream && stream.readyState === EventSource.CLOSED) { close(); again = setTimeout(open, 2000 + Math.random() * 2000); } };
