@@ -14,9 +14,11 @@ from stanchion.errors import Unauthenticated
 
 from .door import Visitor
 from .previews import PREVIEW_BYTES
-from .task_api import TaskApi
+from .task_api import SECONDS, TaskApi
 
 PIECE: Final = 64 * 1024
+PREVIEW_SECONDS: Final = 3.0
+"""How long a page waits for content; it is shown without it rather than late."""
 
 
 def content_path(visitor: Visitor, version: str) -> str:
@@ -30,10 +32,17 @@ def content_path(visitor: Visitor, version: str) -> str:
     return f"/v1/artifacts/{ids.public(ids.ARTIFACT, ids.parse(version, ids.ARTIFACT))}/content"
 
 
-def opened(api: TaskApi, stack: ExitStack, visitor: Visitor, path: str, headers: Mapping[str, str]) -> httpx2.Response:
+def opened(
+    api: TaskApi,
+    stack: ExitStack,
+    visitor: Visitor,
+    path: str,
+    headers: Mapping[str, str],
+    seconds: float = SECONDS,
+) -> httpx2.Response:
     """An answer of the task service that has begun, and is closed with `stack`; raises what it says."""
     sent = visitor.forwarded | {"accept-encoding": "identity"} | dict(headers)
-    answer = stack.enter_context(api.stream(path, sent))
+    answer = stack.enter_context(api.stream(path, sent, seconds))
     if answer.is_error:
         answer.read()
         raise api.refusal(answer)
@@ -46,7 +55,7 @@ def beginning(api: TaskApi, visitor: Visitor, row: Row) -> bytes:
     headers = {} if row["size"] <= PREVIEW_BYTES else {"range": f"bytes=0-{PREVIEW_BYTES - 1}"}
     found = bytearray()
     with ExitStack() as stack:
-        for piece in opened(api, stack, visitor, path, headers).iter_raw(PIECE):
+        for piece in opened(api, stack, visitor, path, headers, PREVIEW_SECONDS).iter_raw(PIECE):
             found += piece
             if len(found) >= PREVIEW_BYTES:
                 break

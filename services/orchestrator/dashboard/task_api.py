@@ -78,10 +78,10 @@ class TaskApi:
         return from_problem(answer.status_code, document if isinstance(document, dict) else {}, where=where)
 
     @contextmanager
-    def stream(self, path: str, headers: Mapping[str, str]) -> Iterator[httpx2.Response]:
-        """An answer that is read as it comes."""
+    def stream(self, path: str, headers: Mapping[str, str], seconds: float = SECONDS) -> Iterator[httpx2.Response]:
+        """An answer that is read as it comes, with at most `seconds` until its next piece."""
         try:
-            with self._client.stream("GET", path, headers=_sendable(headers)) as answer:
+            with self._client.stream("GET", path, headers=_sendable(headers), timeout=seconds) as answer:
                 yield answer
         except httpx2.TransportError as error:
             raise _away(error) from error
